@@ -1,0 +1,45 @@
+# Each target creates .venv with plain venv and pip and needs nothing else on the machine.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench lint format clean
+
+help:  ## what can be made
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+demo: .venv/base  ## the main job: see the seven worlds at play
+	$(BIN)/cobra play-random all
+
+test: .venv/test  ## all tests
+	$(BIN)/python -m pytest
+
+bench: .venv/test  ## measure the environment beside the real package
+	$(BIN)/python benchmarks/env.py
+
+lint: .venv/test .venv/lint  ## ruff and pyright
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: .venv/lint  ## format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## remove what make made
+	rm -rf .venv runs
+
+.venv/base: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) --editable .
+	@touch $@
+
+.venv/test: .venv/base
+	$(PIP) --editable '.[test]'
+	$(PIP) --no-deps spriteworld==1.0.2
+	@touch $@
+
+.venv/lint: .venv/base
+	$(PIP) --editable '.[lint]'
+	@touch $@

@@ -1,0 +1,9 @@
+"""cobra-rl: COBRA in JAX. Importing it registers the Spriteworld suite with Gymnasium."""
+
+from cobra_rl import spriteworld
+from cobra_rl.spriteworld.gym import register as _register
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "spriteworld"]
+
+_register()

@@ -1,0 +1,75 @@
+"""Random play as a GIF, so that a newcomer sees the world in ten seconds."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+from PIL import Image, ImageDraw
+
+from cobra_rl import spriteworld
+
+
+def random_action(key: PRNGKeyArray, state: spriteworld.EnvState, click_on_sprites: bool) -> Float[Array, " 4"]:
+    """A uniform action; with `click_on_sprites` its click is the centre of a random sprite."""
+    action_key, sprite_key = jax.random.split(key)
+    action = jax.random.uniform(action_key, (4,))
+    if not click_on_sprites:
+        return action
+    sprite = jax.random.categorical(sprite_key, jnp.where(state.sprites.alive, 0.0, -jnp.inf))
+    return action.at[:2].set(state.sprites.position[sprite])
+
+
+def play(env: spriteworld.Spriteworld, *, steps: int, seed: int, size: int, click_on_sprites: bool) -> list[np.ndarray]:
+    """Frames of random play: each shows a state, the hidden goals and the action about to be taken."""
+
+    def turn(state, key):
+        action_key, step_key, reset_key = jax.random.split(key, 3)
+        action = random_action(action_key, state, click_on_sprites)
+        stepped, _, terminated, truncated, _ = env.advance(step_key, state, action)
+        done = terminated | truncated
+        following = jax.tree.map(lambda new, old: jnp.where(done, new, old), env.initial(reset_key), stepped)
+        return following, (state, action)
+
+    @jax.jit
+    def episode(key):
+        reset_key, *keys = jax.random.split(key, steps + 1)
+        return jax.lax.scan(turn, env.initial(reset_key), jnp.stack(keys))[1]
+
+    states, actions = episode(jax.random.key(seed))
+
+    def frame(t: int) -> np.ndarray:
+        state = jax.tree.map(lambda leaf: leaf[t], states)
+        return np.asarray(spriteworld.render(state, size, action=actions[t], goals=env.goals))
+
+    return [frame(t) for t in range(steps)]
+
+
+def play_all(*, variant: str, steps: int, seed: int, size: int, click_on_sprites: bool) -> list[np.ndarray]:
+    """Frames of all environments side by side, captioned: train mode above, test mode below."""
+    rows = []
+    for mode in spriteworld.MODES:
+        columns = []
+        for index, task in enumerate(spriteworld.TASKS):
+            env = spriteworld.make(task, mode, variant)
+            frames = play(env, steps=steps, seed=seed + index, size=size, click_on_sprites=click_on_sprites)
+            name = task.removeprefix("goal_finding_").replace("_", " ")
+            columns.append(np.stack([_captioned(frame, f"{name}, {mode}") for frame in frames]))
+        rows.append(np.concatenate(columns, axis=2))
+    return list(np.concatenate(rows, axis=1))
+
+
+def _captioned(frame: np.ndarray, caption: str, margin: int = 4, height: int = 18) -> np.ndarray:
+    size = frame.shape[0]
+    image = Image.new("RGB", (size + 2 * margin, size + height + margin), "white")
+    image.paste(Image.fromarray(frame), (margin, height))
+    ImageDraw.Draw(image).text((margin, 3), caption, fill="black")
+    return np.asarray(image)
+
+
+def save_gif(frames: list[np.ndarray], path: Path, fps: float) -> None:
+    """Writes an animated GIF; with `path` in a folder that does not exist yet, makes it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    images = [Image.fromarray(frame) for frame in frames]
+    images[0].save(path, format="GIF", save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0)

@@ -1,0 +1,119 @@
+"""Where episodes begin: distributions over sprites, and scenes drawn from them.
+
+A scene is a tuple of sprite distributions, one for each sprite; an environment has one or more
+scenes and draws one of them uniformly at each reset. Everything is laid out in tables, so that
+drawing a scene is a handful of look-ups, whatever the environment.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from cobra_rl.spriteworld.sprites import SHAPES, Sprites
+from cobra_rl.spriteworld.tasks import Range
+
+Box = tuple[Range, Range]  # (x range, y range)
+BASIC_SHAPES = ("square", "triangle", "circle")
+
+
+@dataclass(frozen=True)
+class SpriteDistribution:
+    """Independent uniform factors of one sprite."""
+
+    hue: Range = (0.0, 1.0)
+    saturation: Range = (0.3, 1.0)
+    value: Range = (1.0, 1.0)
+    shapes: tuple[str, ...] = BASIC_SHAPES
+    boxes: tuple[Box, ...] = (((0.0, 1.0), (0.0, 1.0)),)  # disjoint; positions are uniform over their union
+    angle: Range = (0.0, 0.0)  # degrees
+    scale: float = 0.13
+
+    def __post_init__(self):
+        if not self.shapes or not set(self.shapes) <= set(SHAPES):
+            raise ValueError(f"Unknown shapes {self.shapes}; a distribution takes one or more of {', '.join(SHAPES)}.")
+        unit_ranges = {"hue": self.hue, "saturation": self.saturation, "value": self.value}
+        for x, y in self.boxes:
+            unit_ranges |= {"x": x, "y": y}
+            _check_range(unit_ranges)
+        if not self.boxes:
+            raise ValueError("A distribution needs at least one box of positions, such as ((0, 1), (0, 1)).")
+
+
+def _check_range(ranges: dict[str, Range]) -> None:
+    for name, (low, high) in ranges.items():
+        if not 0.0 <= low <= high <= 1.0:
+            raise ValueError(f"The range of {name} is ({low}, {high}); it must satisfy 0 <= low <= high <= 1.")
+
+
+Scene = tuple[SpriteDistribution, ...]
+
+
+class SceneSampler:
+    """Draws the sprites of a new episode; compiled, and the same for one scene or many."""
+
+    def __init__(self, scenes: tuple[Scene, ...], capacity: int, shuffle: bool):
+        """`shuffle` draws a random z-order, so that occlusion says nothing about the task."""
+        self._shuffle = shuffle
+        padded = [scene + (scene[-1],) * (capacity - len(scene)) for scene in scenes]
+        boxes = max(len(d.boxes) for scene in padded for d in scene)
+        shapes = max(len(d.shapes) for scene in padded for d in scene)
+
+        def table(row) -> np.ndarray:
+            return np.array([[row(d) for d in scene] for scene in padded], np.float32)
+
+        def padded_boxes(d: SpriteDistribution) -> list:
+            return [(x[0], y[0], x[1], y[1]) for x, y in d.boxes] + [(0.0,) * 4] * (boxes - len(d.boxes))
+
+        def box_edges(d: SpriteDistribution) -> np.ndarray:  # cumulative areas, so that u < edge picks a box
+            areas = np.cumsum([(b[2] - b[0]) * (b[3] - b[1]) for b in padded_boxes(d)])
+            return areas / areas[-1] if areas[-1] > 0.0 else np.linspace(1, 0, boxes, endpoint=False)[::-1]
+
+        # S scenes, N sprites, R boxes
+        self._alive = np.array([[i < len(scene) for i in range(capacity)] for scene in scenes])  # [S, N]
+        self._boxes = table(padded_boxes)  # [S, N, R, 4]
+        self._box_edges = table(box_edges)  # [S, N, R]
+        self._shapes = table(lambda d: [SHAPES.index(d.shapes[i % len(d.shapes)]) for i in range(shapes)]).astype(int)
+        self._shape_count = table(lambda d: len(d.shapes))  # [S, N]
+        self._scale = table(lambda d: d.scale)
+        # angle, hue, saturation, value: [S, N, 4] each
+        self._low, self._high = (
+            table(lambda d, end=end: [r[end] for r in (d.angle, d.hue, d.saturation, d.value)]) for end in (0, 1)
+        )
+
+    def __call__(self, key: PRNGKeyArray) -> Sprites:
+        scenes, capacity = self._alive.shape
+        scene_key, factor_key, order_key = jax.random.split(key, 3)
+        scene = jax.random.randint(scene_key, (), 0, scenes)
+
+        def look_up(table: np.ndarray) -> Array:
+            return jnp.asarray(table)[scene]
+
+        u = jax.random.uniform(factor_key, (capacity, 8))
+        box = jnp.sum(u[:, :1] >= look_up(self._box_edges)[:, :-1], axis=1)
+        corners = _pick(look_up(self._boxes), box)  # [N, 4]
+        shape = (u[:, 1] * look_up(self._shape_count)).astype(jnp.int32)
+        factors = _between(u[:, 4:], look_up(self._low), look_up(self._high))
+        sprites = Sprites(
+            position=_between(u[:, 2:4], corners[:, :2], corners[:, 2:]),
+            shape=_pick(look_up(self._shapes), shape),
+            angle=factors[:, 0],
+            scale=look_up(self._scale),
+            color=factors[:, 1:],
+            alive=look_up(self._alive),
+        )
+        if not self._shuffle or capacity == 1:
+            return sprites
+        order = jnp.argsort(jax.random.uniform(order_key, (capacity,)) + ~sprites.alive)  # padding stays last
+        return jax.tree.map(lambda factor: factor[order], sprites)
+
+
+def _between(u: Float[Array, "N F"], low: Float[Array, "N F"], high: Float[Array, "N F"]) -> Float[Array, "N F"]:
+    return low + u * (high - low)
+
+
+def _pick(table: Array, index: Array) -> Array:
+    """table [N, R, ...], index [N] -> [N, ...]."""
+    return jax.vmap(lambda row, i: row[i])(table, index)

@@ -1,0 +1,189 @@
+"""Sprites: their factors, their twelve shapes, and which of them a click lands on.
+
+Shapes, stated once for the module: N sprites (padded; `alive` says which exist), V vertices.
+Positions live in the unit square with the origin at the bottom left and y up. Sprites are ordered
+from back to front: a later sprite hides an earlier one.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+SHAPES = (
+    "triangle", "square", "pentagon", "hexagon", "octagon", "circle",
+    "star_4", "star_5", "star_6", "spoke_4", "spoke_5", "spoke_6",
+)  # fmt: skip
+
+FACTORS = ("x", "y", "shape", "angle", "scale", "c0", "c1", "c2")
+_DEFAULTS = {
+    "x": 0.5, "y": 0.5, "shape": "square", "angle": 0.0, "scale": 0.1, "c0": 0.0, "c1": 0.0, "c2": 0.0,
+}  # fmt: skip
+
+
+class Sprites(eqx.Module):
+    """The factors of N sprites, back to front."""
+
+    position: Float[Array, "N 2"]  # centre, in [0, 1]^2
+    shape: Int[Array, " N"]  # index into SHAPES
+    angle: Float[Array, " N"]  # degrees, counter-clockwise
+    scale: Float[Array, " N"]  # area = scale^2
+    color: Float[Array, "N 3"]  # hue, saturation, value, each in [0, 1]
+    alive: Bool[Array, " N"]  # False for padding
+
+
+def sprites_from_factors(factors: Sequence[Mapping | Sequence], capacity: int | None = None) -> Sprites:
+    """Builds `Sprites` from a list, back to front, of mappings (or tuples in the order of FACTORS).
+
+    Factors left out of a mapping take the defaults of the original package. `capacity` pads the
+    result to that many sprites.
+    """
+    rows = [_checked_factors(index, sprite) for index, sprite in enumerate(factors)]
+    capacity = max(len(rows), 1) if capacity is None else capacity
+    if len(rows) > capacity:
+        raise ValueError(f"{len(rows)} sprites do not fit a capacity of {capacity}; raise capacity or pass fewer.")
+    alive = np.arange(capacity) < len(rows)
+    rows = rows + [_DEFAULTS] * (capacity - len(rows))
+
+    def column(*names: str) -> Array:
+        values = np.array([[row[name] for name in names] for row in rows], np.float32)
+        return jnp.asarray(values if len(names) > 1 else values[:, 0])
+
+    return Sprites(
+        position=column("x", "y"),
+        shape=jnp.asarray([SHAPES.index(row["shape"]) for row in rows], jnp.int32),
+        angle=column("angle"),
+        scale=column("scale"),
+        color=column("c0", "c1", "c2"),
+        alive=jnp.asarray(alive),
+    )
+
+
+def _checked_factors(index: int, sprite: Mapping | Sequence) -> dict:
+    row = dict(sprite) if isinstance(sprite, Mapping) else dict(zip(FACTORS, sprite, strict=True))
+    if unknown := sorted(set(row) - set(FACTORS)):
+        raise ValueError(f"Sprite {index} has unknown factors {unknown}; allowed are {', '.join(FACTORS)}.")
+    row = {**_DEFAULTS, **row}
+    if row["shape"] not in SHAPES:
+        raise ValueError(f"Sprite {index} has unknown shape {row['shape']!r}; allowed are {', '.join(SHAPES)}.")
+    for name in ("x", "y", "c0", "c1", "c2"):
+        if not 0.0 <= row[name] <= 1.0:
+            raise ValueError(f"Sprite {index} has {name} = {row[name]}; it must lie in [0, 1].")
+    if not (np.isfinite(row["angle"]) and 0.0 < row["scale"] <= 1.0):
+        raise ValueError(
+            f"Sprite {index} has angle = {row['angle']} and scale = {row['scale']}; "
+            "the angle must be finite (degrees) and the scale lie in (0, 1]."
+        )
+    return row
+
+
+# ---------------------------------------------------------------------------------------- shapes
+# Each shape has the symmetry of a regular n-gon: n mirrored wedges of angle pi/n on either side of
+# `axis`. In polar coordinates measured from that axis, one half-wedge [0, pi/n] says it all.
+
+
+def _symmetry(name: str) -> tuple[int, float]:
+    """The number of wedges n, and the angle of a mirror axis through an inner vertex (n-gon: a vertex)."""
+    family, _, points = name.partition("_")
+    if points:
+        return int(points), {4: np.pi / 4, 5: np.pi * 1.1, 6: 0.0}[int(points)]
+    return {
+        "triangle": (3, np.pi / 2),
+        "square": (4, np.pi / 4),
+        "pentagon": (5, np.pi / 2),
+        "hexagon": (6, 0.0),
+        "octagon": (8, 0.0),
+        "circle": (30, 0.0),
+    }[family]
+
+
+def _half_wedge(name: str) -> np.ndarray:
+    """The outline [V, 2] inside the half-wedge, from the axis outwards, before normalisation to area 1."""
+    n, _ = _symmetry(name)
+    tip = np.array([np.cos(np.pi / n), np.sin(np.pi / n)])  # unit vector along the wedge's other border
+    inner = np.array([1.0, 0.0])
+    if name.startswith("star"):  # inner vertices at radius 1, points at radius 2
+        return np.array([inner, 2 * tip])
+    if name.startswith("spoke"):  # rectangles of height 1 on the sides of an n-gon
+        return np.array([inner, inner + tip, (1 + tip[0]) * tip])
+    return np.array([inner, tip[0] * tip])  # an n-gon: from a vertex to the middle of a side
+
+
+def _wedge_area(outline: np.ndarray) -> float:
+    x, y = outline.T
+    return 0.5 * float(np.sum(x[:-1] * y[1:] - x[1:] * y[:-1]))
+
+
+def _vertices(name: str) -> np.ndarray:
+    """All vertices [V, 2] of the shape, counter-clockwise, area 1."""
+    n, axis = _symmetry(name)
+    half = _half_wedge(name) / np.sqrt(2 * n * _wedge_area(_half_wedge(name)))
+    corners = half if name.startswith("star") else half[:-1]  # the middle of a side is no vertex
+    mirrored = _rotate(half[1:-1][::-1] * np.array([1, -1]), 2 * np.pi / n)
+    wedge = np.concatenate([corners, mirrored])
+    return np.concatenate([_rotate(wedge, axis + 2 * np.pi * i / n) for i in range(n)])
+
+
+def _rotate(points: np.ndarray, angle: float) -> np.ndarray:
+    c, s = np.cos(angle), np.sin(angle)
+    return points @ np.array([[c, s], [-s, c]])
+
+
+MAX_VERTICES, MAX_FOLDS = 30, 5
+
+
+def fold_and_lines(name: str) -> tuple[np.ndarray, np.ndarray, float]:
+    """What a renderer needs of a shape: reflections into the half-wedge, and the outline there.
+
+    Returns (normals [F, 2], lines [2, 3], axis). From the upper half-plane, reflecting across each
+    normal in turn whatever lies on its negative side brings a point into the half-wedge; there the
+    shape is {p: nx x + ny y <= c for both lines (nx, ny, c)}. Unused entries change nothing.
+    """
+    n, axis = _symmetry(name)
+    normals = np.zeros((MAX_FOLDS, 2))
+    wedges, fold = n, 0
+    while wedges > 1:  # halve the angle: what lies above the mirror at `wedges` half-wedges goes below
+        wedges = (wedges + 1) // 2
+        mirror = wedges * np.pi / n
+        normals[fold] = np.sin(mirror), -np.cos(mirror)
+        fold += 1
+    half = _half_wedge(name) / np.sqrt(2 * n * _wedge_area(_half_wedge(name)))
+    lines = []
+    for start, end in zip(half[:-1], half[1:], strict=True):
+        normal = np.array([end[1] - start[1], start[0] - end[0]]) / np.linalg.norm(end - start)
+        lines.append([*normal, normal @ start])
+    return normals, np.array([lines[0], lines[-1]]), axis
+
+
+def _padded_vertices() -> np.ndarray:
+    """[12, V, 2]; short outlines repeat their last vertex, and an edge of no length is never crossed."""
+    outlines = [_vertices(name) for name in SHAPES]
+    return np.stack([v[np.minimum(np.arange(MAX_VERTICES), len(v) - 1)] for v in outlines])
+
+
+VERTICES = _padded_vertices().astype(np.float32)
+
+
+# ---------------------------------------------------------------------------------------- clicks
+
+
+def contains(sprites: Sprites, point: Float[Array, " 2"]) -> Bool[Array, " N"]:
+    """Which sprites contain the point (even-odd rule, in each sprite's own frame)."""
+    angle = jnp.deg2rad(sprites.angle)
+    c, s = jnp.cos(angle), jnp.sin(angle)
+    dx, dy = ((point - sprites.position) / sprites.scale[:, None]).T
+    x, y = (c * dx + s * dy)[:, None], (c * dy - s * dx)[:, None]  # [N, 1]
+    start = jnp.asarray(VERTICES)[sprites.shape]  # [N, V, 2]
+    (x0, y0), (x1, y1) = jnp.moveaxis(start, -1, 0), jnp.moveaxis(jnp.roll(start, -1, axis=1), -1, 0)
+    straddles = (y0 > y) != (y1 > y)
+    to_the_right = x < x0 + (x1 - x0) * (y - y0) / jnp.where(straddles, y1 - y0, 1.0)
+    crossings = jnp.sum(straddles & to_the_right, axis=1)
+    return sprites.alive & (crossings % 2 == 1)
+
+
+def front_most(sprites: Sprites, point: Float[Array, " 2"]) -> Int[Array, ""]:
+    """Index of the front-most sprite that contains the point; -1 if there is none."""
+    order = jnp.arange(sprites.alive.shape[0], dtype=jnp.int32)
+    return jnp.max(jnp.where(contains(sprites, point), order, -1))

@@ -1,0 +1,138 @@
+"""What is rewarded: goal finding, clustering, and sums of tasks.
+
+A task is a frozen value; calling it maps sprites to (reward, success).
+"""
+
+import colorsys
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from cobra_rl.spriteworld.sprites import SHAPES, Sprites
+
+Range = tuple[float, float]  # half-open: low <= value < high
+RewardAndSuccess = tuple[Float[Array, ""], Bool[Array, ""]]
+
+
+class GoalMark(NamedTuple):
+    """How a hidden goal is shown to people: a crossed circle."""
+
+    x: float
+    y: float
+    radius: float
+    rgb: tuple[float, float, float]  # each in [0, 1]
+
+
+@runtime_checkable
+class Task(Protocol):
+    """Maps sprites to (reward, success)."""
+
+    def __call__(self, sprites: Sprites) -> RewardAndSuccess: ...
+
+    @property
+    def goals(self) -> tuple[GoalMark, ...]:
+        """The hidden goals, for pictures."""
+        ...
+
+
+@dataclass(frozen=True)
+class NoReward:
+    """Exploration: reward 0, never solved."""
+
+    def __call__(self, sprites: Sprites) -> RewardAndSuccess:
+        return jnp.float32(0.0), jnp.bool_(False)
+
+    @property
+    def goals(self) -> tuple[GoalMark, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class FindGoal:
+    """Bring every sprite that passes the filter to the goal.
+
+    Each gives `multiplier * (radius - distance)`; the task is solved when all are within `radius`.
+    No sprite passes: reward 0, solved (as a part of a sum it then asks for nothing).
+    """
+
+    goal: tuple[float, float] = (0.5, 0.5)
+    hue: Range | None = None  # only sprites of this hue count
+    shapes: tuple[str, ...] | None = None  # only sprites of these shapes count
+    multiplier: float = 50.0
+    radius: float = 0.075
+
+    def _counts(self, sprites: Sprites) -> Bool[Array, " N"]:
+        counts = sprites.alive
+        if self.hue is not None:
+            counts &= _within(sprites.color[:, 0], self.hue)
+        if self.shapes is not None:
+            wanted = jnp.asarray([SHAPES.index(name) for name in self.shapes])
+            counts &= jnp.any(sprites.shape[:, None] == wanted, axis=1)
+        return counts
+
+    def __call__(self, sprites: Sprites) -> RewardAndSuccess:
+        counts = self._counts(sprites)
+        distance = jnp.sqrt(jnp.sum((sprites.position - jnp.asarray(self.goal)) ** 2, axis=1))
+        rewards = self.multiplier * (self.radius - distance)
+        return jnp.sum(jnp.where(counts, rewards, 0.0)), jnp.all(jnp.where(counts, rewards >= 0.0, True))
+
+    @property
+    def goals(self) -> tuple[GoalMark, ...]:
+        narrow = self.hue is not None and self.hue[1] - self.hue[0] < 0.15  # it names a colour
+        rgb = colorsys.hsv_to_rgb(sum(self.hue) / 2, 1.0, 1.0) if self.hue and narrow else (1.0, 1.0, 1.0)
+        return (GoalMark(*self.goal, self.radius, rgb),)
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """Bring sprites of like hue together and the two clusters apart.
+
+    The measure is the inverse Davies-Bouldin index. For two clusters that is D / (s1 + s2): D the
+    distance of the centroids, s_i the mean distance of cluster i's members from its centroid (with
+    two members each, 2D / (d1 + d2) with d_i the distance of the members). Coinciding centroids
+    give 0; clusters of no extent are perfect, and the measure stays finite there.
+    """
+
+    hues: tuple[Range, Range]
+    threshold: float = 2.5
+    multiplier: float = 5.0
+
+    def __call__(self, sprites: Sprites) -> RewardAndSuccess:
+        centroids, extents = zip(*(self._cluster(sprites, hue) for hue in self.hues), strict=True)
+        apart = jnp.sqrt(jnp.sum((centroids[0] - centroids[1]) ** 2))
+        inverse_db = apart / jnp.maximum(extents[0] + extents[1], 1e-6)
+        return self.multiplier * (inverse_db - self.threshold), inverse_db >= self.threshold
+
+    @staticmethod
+    def _cluster(sprites: Sprites, hue: Range) -> tuple[Float[Array, " 2"], Float[Array, ""]]:
+        member = (sprites.alive & _within(sprites.color[:, 0], hue)).astype(jnp.float32)
+        weight = member / jnp.maximum(jnp.sum(member), 1.0)
+        centroid = weight @ sprites.position
+        return centroid, weight @ jnp.sqrt(jnp.sum((sprites.position - centroid) ** 2, axis=1))
+
+    @property
+    def goals(self) -> tuple[GoalMark, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class Sum:
+    """All tasks at once: rewards add up, solved when all are solved, which gives a bonus."""
+
+    tasks: tuple[Task, ...]
+    bonus: float = 0.0
+
+    def __call__(self, sprites: Sprites) -> RewardAndSuccess:
+        rewards, successes = zip(*(task(sprites) for task in self.tasks), strict=True)
+        success = jnp.all(jnp.stack(successes))
+        return jnp.sum(jnp.stack(rewards)) + self.bonus * success, success
+
+    @property
+    def goals(self) -> tuple[GoalMark, ...]:
+        return tuple(goal for task in self.tasks for goal in task.goals)
+
+
+def _within(value: Array, limits: Range) -> Array:
+    return (value >= limits[0]) & (value < limits[1])
