@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-# Written out, so that `cobra --help` need not load JAX; tests/test_cli.py holds them to the suite's own.
+# The names of the suite, for type checkers and help texts; tests/test_cli.py holds them to the suite's own.
 Task = Literal[
     "exploration",
     "goal_finding_new_shape",

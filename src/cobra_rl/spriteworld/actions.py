@@ -8,6 +8,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from cobra_rl.spriteworld.sprites import Sprites, front_most
@@ -51,8 +52,10 @@ def check_action(action, batch_shape: tuple[int, ...] = ()) -> None:
         raise ValueError(
             f"An action has shape {shape} (click x, click y, motion x, motion y), but got shape {np.shape(action)}."
         )
-    if isinstance(action, jax.core.Tracer):
+    if isinstance(action, Tracer):
         return
     values = np.asarray(action, np.float32)
     if not np.all((values >= 0.0) & (values <= 1.0)):
-        raise ValueError(f"An action must be finite and lie in [0, 1]^4, but got {np.array2string(values, threshold=8)}.")
+        raise ValueError(
+            f"An action must be finite and lie in [0, 1]^4, but got {np.array2string(values, threshold=8)}."
+        )

@@ -93,7 +93,7 @@ class Spriteworld:
         return state, draw(state.sprites, IMAGE_SIZE, None, ()), reward, terminated, truncated, info
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def make(task: str, mode: str = "train", variant: str = "paper") -> Spriteworld:
     """One of the suite's environments; the same arguments give the same object, compiled once.
 

@@ -3,6 +3,7 @@
 `import cobra_rl` registers `cobra_rl/Sorting-v0` and its six siblings; each takes `mode` and `variant`.
 """
 
+import functools
 from typing import Any
 
 import gymnasium
@@ -12,7 +13,7 @@ import numpy as np
 from gymnasium.vector.utils import batch_space
 
 from cobra_rl.spriteworld.actions import ACTION_SIZE, check_action
-from cobra_rl.spriteworld.env import IMAGE_SIZE, EnvState, make, render
+from cobra_rl.spriteworld.env import IMAGE_SIZE, EnvState, Spriteworld, make, render
 from cobra_rl.spriteworld.render import draw
 from cobra_rl.spriteworld.suite import TASKS
 
@@ -60,6 +61,39 @@ class _Shared:
         return self._state
 
 
+def _carry_reset(core: Spriteworld, key):
+    key, draw_key = jax.random.split(key)
+    return key, *core.reset(draw_key)
+
+
+@functools.cache
+def _single_calls(core: Spriteworld):
+    """Compiled reset and step that carry the key along, shared by all single environments of a kind."""
+
+    def step(key, state, action):
+        key, noise_key = jax.random.split(key)
+        return key, *core.step(noise_key, state, action)
+
+    return jax.jit(functools.partial(_carry_reset, core)), jax.jit(step)
+
+
+@functools.cache
+def _batch_calls(core: Spriteworld):
+    """The same for a batch; `done` environments are reset instead of stepped."""
+
+    def step(key, state, done, action):
+        key, sub_key = jax.random.split(key)
+        stepped = core.advance(sub_key, state, action)
+        fresh = (core.initial(sub_key), 0.0, False, False, {"success": False, "moved": -1})
+        state, reward, terminated, truncated, info = jax.tree.map(
+            lambda new, old: jnp.where(done, jnp.asarray(new, old.dtype), old), fresh, stepped
+        )
+        image = draw(state.sprites, IMAGE_SIZE, None, ())
+        return key, state, image, reward, terminated, truncated, info
+
+    return jax.jit(jax.vmap(functools.partial(_carry_reset, core))), jax.jit(jax.vmap(step))
+
+
 class SpriteworldEnv(_Shared, gymnasium.Env):
     """One Spriteworld. Observation: uint8 [64, 64, 3]; action: float32 [4] in [0, 1].
 
@@ -70,19 +104,7 @@ class SpriteworldEnv(_Shared, gymnasium.Env):
         self._set_up(task, mode, variant, render_mode)
         self.observation_space, self.action_space = OBSERVATION_SPACE, ACTION_SPACE
         self._key = None
-        core = self.core
-
-        @jax.jit
-        def reset(key):
-            key, draw_key = jax.random.split(key)
-            return key, *core.reset(draw_key)
-
-        @jax.jit
-        def step(key, state, action):
-            key, noise_key = jax.random.split(key)
-            return key, *core.step(noise_key, state, action)
-
-        self._compiled_reset, self._compiled_step = reset, step
+        self._compiled_reset, self._compiled_step = _single_calls(self.core)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         super().reset(seed=seed)
@@ -129,25 +151,8 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
         self.single_observation_space, self.single_action_space = OBSERVATION_SPACE, ACTION_SPACE
         self.observation_space = batch_space(OBSERVATION_SPACE, num_envs)
         self.action_space = batch_space(ACTION_SPACE, num_envs)
-        self._keys = self._done = None
-        core = self.core
-
-        def reset_one(key):
-            key, draw_key = jax.random.split(key)
-            return key, *core.reset(draw_key)
-
-        def step_one(key, state, done, action):
-            key, sub_key = jax.random.split(key)
-            stepped = core.advance(sub_key, state, action)
-            fresh = (core.initial(sub_key), 0.0, False, False, {"success": False, "moved": -1})
-            state, reward, terminated, truncated, info = jax.tree.map(
-                lambda new, old: jnp.where(done, jnp.asarray(new, old.dtype), old), fresh, stepped
-            )
-            image = draw(state.sprites, IMAGE_SIZE, None, ())
-            return key, state, image, reward, terminated, truncated, info
-
-        self._compiled_reset = jax.jit(jax.vmap(reset_one))
-        self._compiled_step = jax.jit(jax.vmap(step_one))
+        self._keys, self._done = None, np.zeros(num_envs, bool)
+        self._compiled_reset, self._compiled_step = _batch_calls(self.core)
 
     def reset(self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None):
         if isinstance(seed, int):

@@ -84,6 +84,7 @@ class SceneSampler:
         )
 
     def __call__(self, key: PRNGKeyArray) -> Sprites:
+        """Sprites of one scene, drawn uniformly."""
         scenes, capacity = self._alive.shape
         scene_key, factor_key, order_key = jax.random.split(key, 3)
         scene = jax.random.randint(scene_key, (), 0, scenes)

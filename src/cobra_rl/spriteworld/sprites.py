@@ -5,6 +5,7 @@ Positions live in the unit square with the origin at the bottom left and y up. S
 from back to front: a later sprite hides an earlier one.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import equinox as eqx
@@ -62,6 +63,8 @@ def sprites_from_factors(factors: Sequence[Mapping | Sequence], capacity: int | 
 
 
 def _checked_factors(index: int, sprite: Mapping | Sequence) -> dict:
+    if not isinstance(sprite, Mapping) and len(sprite) != len(FACTORS):
+        raise ValueError(f"Sprite {index} has {len(sprite)} values; give all {len(FACTORS)}: {', '.join(FACTORS)}.")
     row = dict(sprite) if isinstance(sprite, Mapping) else dict(zip(FACTORS, sprite, strict=True))
     if unknown := sorted(set(row) - set(FACTORS)):
         raise ValueError(f"Sprite {index} has unknown factors {unknown}; allowed are {', '.join(FACTORS)}.")
@@ -151,7 +154,7 @@ def fold_and_lines(name: str) -> tuple[np.ndarray, np.ndarray, float]:
         fold += 1
     half = _half_wedge(name) / np.sqrt(2 * n * _wedge_area(_half_wedge(name)))
     lines = []
-    for start, end in zip(half[:-1], half[1:], strict=True):
+    for start, end in itertools.pairwise(half):
         normal = np.array([end[1] - start[1], start[0] - end[0]]) / np.linalg.norm(end - start)
         lines.append([*normal, normal @ start])
     return normals, np.array([lines[0], lines[-1]]), axis

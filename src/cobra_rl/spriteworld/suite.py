@@ -126,9 +126,7 @@ def _sorting(mode: str, variant: str) -> EnvSpec:
 
 def _clustering(mode: str, variant: str) -> EnvSpec:
     test_colors = ("purple", "yellow") if variant == "paper" else ("red", "yellow")
-    first, second = (
-        hue_range(color, variant) for color in {"train": ("blue", "green"), "test": test_colors}[mode]
-    )
+    first, second = (hue_range(color, variant) for color in {"train": ("blue", "green"), "test": test_colors}[mode])
     sprite = _sprite(variant)
     scene = tuple(dataclasses.replace(sprite, hue=hue) for hue in (first, first, second, second))
     return EnvSpec("clustering", (scene,), Sum((Clustering((first, second)),), _bonus(variant)), max_steps=50)

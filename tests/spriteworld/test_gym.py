@@ -1,0 +1,136 @@
+"""Gymnasium and dm_env adapters."""
+
+import unittest
+
+import gymnasium
+import numpy as np
+import pytest
+from dm_env import test_utils
+from gymnasium.utils.env_checker import check_env
+
+from cobra_rl import spriteworld
+from cobra_rl.spriteworld.dm import SpriteworldDm
+from cobra_rl.spriteworld.gym import gym_id
+
+
+@pytest.mark.parametrize("task", spriteworld.TASKS)
+def test_check_env(task):
+    env = gymnasium.make(gym_id(task), mode="test", render_mode="rgb_array")
+    check_env(env.unwrapped)
+    env.close()
+
+
+def test_ids():
+    assert gym_id("goal_finding_new_shape") == "cobra_rl/GoalFindingNewShape-v0"
+    env = gymnasium.make("cobra_rl/Sorting-v0", mode="test", variant="released")
+    spec = env.unwrapped.core.spec
+    assert (spec.name, spec.mode, spec.variant) == ("sorting", "test", "released")
+    with pytest.raises(ValueError, match="Unknown mode 'both'; choose one of train, test"):
+        gymnasium.make("cobra_rl/Sorting-v0", mode="both")
+
+
+def test_render():
+    env = gymnasium.make("cobra_rl/Sorting-v0", render_mode="rgb_array")
+    env.reset(seed=0)
+    assert env.render().shape == (256, 256, 3)
+
+
+def test_a_step_is_the_cores():
+    env = gymnasium.make("cobra_rl/Exploration-v0")
+    image, info = env.reset(seed=3)
+    assert info == {"success": False, "moved": -1}
+    for step in range(1, 11):
+        center = np.asarray(env.unwrapped._state.sprites.position)[0]
+        image, reward, terminated, truncated, info = env.step(np.array([*center, 0.9, 0.1], np.float32))
+        assert isinstance(reward, float)
+        assert image.dtype == np.uint8
+        assert not terminated
+        assert truncated == (step == 10)
+    np.testing.assert_array_equal(image, spriteworld.render(env.unwrapped._state))
+
+
+def test_bad_actions_leave_the_environment_untouched():
+    env = gymnasium.make("cobra_rl/Sorting-v0").unwrapped
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(np.full(4, 0.5, np.float32))
+    env.reset(seed=0)
+    state, key = env._state, env._key
+    for bad in (np.full(4, np.nan), np.full(4, 2.0), np.full(3, 0.5), np.full((1, 4), 0.5)):
+        with pytest.raises(ValueError, match="An action"):
+            env.step(bad)
+    assert env._state is state
+    assert env._key is key
+    vector = gymnasium.make_vec("cobra_rl/Sorting-v0", num_envs=2)
+    vector.reset(seed=0)
+    state = vector.unwrapped._state
+    with pytest.raises(ValueError, match="An action"):
+        vector.step(np.array([[0.5] * 4, [0.5, np.nan, 0.5, 0.5]]))
+    assert vector.unwrapped._state is state
+
+
+@pytest.mark.parametrize("task", ["sorting", "exploration"])
+def test_vector_environment_i_is_the_single_one_with_seed_plus_i(task):
+    """Through several episodes: automatic resets come one step later and draw from the same stream."""
+    count, steps, seed = 3, 25, 11
+    vector = gymnasium.make_vec(gym_id(task), num_envs=count)
+    assert vector.metadata["autoreset_mode"] == gymnasium.vector.AutoresetMode.NEXT_STEP
+    assert type(vector.unwrapped).__name__ == "SpriteworldVectorEnv"
+    singles = [gymnasium.make(gym_id(task)) for _ in range(count)]
+    images, _ = vector.reset(seed=seed)
+    for i, env in enumerate(singles):
+        np.testing.assert_array_equal(images[i], env.reset(seed=seed + i)[0])
+    done = np.zeros(count, bool)
+    rng = np.random.default_rng(0)
+    resets = 0
+    for _ in range(steps):
+        actions = rng.uniform(size=(count, 4)).astype(np.float32)
+        actions[:, :2] = np.asarray(vector.unwrapped._state.sprites.position)[:, 0]
+        images, rewards, terminated, truncated, infos = vector.step(actions)
+        assert vector.observation_space.contains(images)
+        np.testing.assert_array_equal(infos["_moved"], ~done)
+        for i, env in enumerate(singles):
+            if done[i]:
+                np.testing.assert_array_equal(images[i], env.reset()[0])
+                assert rewards[i] == 0.0
+                resets += 1
+            else:
+                image, reward, *ends, info = env.step(actions[i])
+                assert np.abs(images[i].astype(int) - image).max() <= 1
+                assert rewards[i] == pytest.approx(reward, abs=1e-4)
+                assert ends == [terminated[i], truncated[i]]
+                assert infos["moved"][i] == info["moved"]
+        done = terminated | truncated
+    assert resets >= 3 or task == "sorting"
+
+
+def test_vector_seeds():
+    vector = gymnasium.make_vec("cobra_rl/Clustering-v0", num_envs=3, mode="test")
+    first, _ = vector.reset(seed=[5, 5, 6])
+    np.testing.assert_array_equal(first[0], first[1])
+    assert not np.array_equal(first[0], first[2])
+    unseeded, _ = vector.reset()
+    assert not np.array_equal(first, unseeded)
+    with pytest.raises(ValueError, match="2 entries for 3 environments"):
+        vector.reset(seed=[1, 2])
+    assert len(gymnasium.make_vec("cobra_rl/Clustering-v0", num_envs=2, render_mode="rgb_array").unwrapped.metadata)
+
+
+class TestDmEnv(test_utils.EnvironmentTestMixin, unittest.TestCase):
+    """dm_env's own conformance tests."""
+
+    def make_object_under_test(self):
+        return SpriteworldDm("goal_finding_new_shape", seed=1)
+
+
+def test_dm_env_ends():
+    env = SpriteworldDm("exploration", variant="released")
+    step = env.reset()
+    assert step.first()
+    for _ in range(10):
+        step = env.step(np.full(4, 0.5, np.float32))
+    assert step.last()
+    assert step.discount == 1.0  # time ran out: a truncation
+    assert env.step(np.full(4, 0.5, np.float32)).first()
+    with pytest.raises(ValueError, match="An action"):
+        env.step(np.full(4, np.nan))
+    assert env.observation_spec().shape == (64, 64, 3)
