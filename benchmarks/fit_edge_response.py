@@ -1,4 +1,4 @@
-"""Fits `EDGE_QUARTIC` of spriteworld/render.py to pictures of the real package's renderer.
+"""Fits `EDGE_QUADRATIC` of spriteworld/render.py to pictures of the real package's renderer.
 
     .venv/bin/python benchmarks/fit_edge_response.py
 
@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.path import Path as Outline
 
 import oracle
-from cobra_rl.spriteworld.render import EDGE_INSIDE, EDGE_OUTSIDE, EDGE_QUARTIC
+from cobra_rl.spriteworld.render import EDGE_INSIDE, EDGE_OUTSIDE, EDGE_QUADRATIC
 
 SCALE, SIZE, GREY = 0.13, 64, 127.0
 
@@ -36,7 +36,7 @@ def samples(shape: str, angle: float, rng: np.random.Generator) -> tuple[np.ndar
 
 
 def main() -> None:
-    """Prints the fitted quartic beside the one in use."""
+    """Prints the fitted quadratic beside the one in use."""
     rng = np.random.default_rng(0)
     pictures = [
         samples(shape, angle, rng)
@@ -49,8 +49,8 @@ def main() -> None:
     middle, half = 0.5 * (EDGE_OUTSIDE - EDGE_INSIDE), 0.5 * (EDGE_INSIDE + EDGE_OUTSIDE)
     t = np.clip((distance[near] - middle) / half, -1, 1)
     basis = np.stack([(1 - t * t) * t**k for k in range(3)], 1)
-    quartic, *_ = np.linalg.lstsq(basis, brightness[near] - 0.5 * (1 - t), rcond=None)
-    print(f"fitted {np.round(quartic, 3)}, in use {EDGE_QUARTIC}")
+    quadratic, *_ = np.linalg.lstsq(basis, brightness[near] - 0.5 * (1 - t), rcond=None)
+    print(f"fitted {np.round(quadratic, 3)}, in use {EDGE_QUADRATIC}")
 
 
 if __name__ == "__main__":

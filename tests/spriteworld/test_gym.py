@@ -40,13 +40,13 @@ def test_a_step_is_the_cores():
     image, info = env.reset(seed=3)
     assert info == {"success": False, "moved": -1}
     for step in range(1, 11):
-        center = np.asarray(env.unwrapped._state.sprites.position)[0]
+        center = np.asarray(env.unwrapped.state.sprites.position)[0]
         image, reward, terminated, truncated, info = env.step(np.array([*center, 0.9, 0.1], np.float32))
         assert isinstance(reward, float)
         assert image.dtype == np.uint8
         assert not terminated
         assert truncated == (step == 10)
-    np.testing.assert_array_equal(image, spriteworld.render(env.unwrapped._state))
+    np.testing.assert_array_equal(image, spriteworld.render(env.unwrapped.state))
 
 
 def test_bad_actions_leave_the_environment_untouched():
@@ -54,18 +54,17 @@ def test_bad_actions_leave_the_environment_untouched():
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(np.full(4, 0.5, np.float32))
     env.reset(seed=0)
-    state, key = env._state, env._key
+    carry = env._carry
     for bad in (np.full(4, np.nan), np.full(4, 2.0), np.full(3, 0.5), np.full((1, 4), 0.5)):
         with pytest.raises(ValueError, match="An action"):
             env.step(bad)
-    assert env._state is state
-    assert env._key is key
+    assert env._carry is carry
     vector = gymnasium.make_vec("cobra_rl/Sorting-v0", num_envs=2)
     vector.reset(seed=0)
-    state = vector.unwrapped._state
+    state = vector.unwrapped.state
     with pytest.raises(ValueError, match="An action"):
         vector.step(np.array([[0.5] * 4, [0.5, np.nan, 0.5, 0.5]]))
-    assert vector.unwrapped._state is state
+    assert vector.unwrapped.state is state
 
 
 @pytest.mark.parametrize("task", ["sorting", "exploration"])
@@ -84,7 +83,7 @@ def test_vector_environment_i_is_the_single_one_with_seed_plus_i(task):
     resets = 0
     for _ in range(steps):
         actions = rng.uniform(size=(count, 4)).astype(np.float32)
-        actions[:, :2] = np.asarray(vector.unwrapped._state.sprites.position)[:, 0]
+        actions[:, :2] = np.asarray(vector.unwrapped.state.sprites.position)[:, 0]
         images, rewards, terminated, truncated, infos = vector.step(actions)
         assert vector.observation_space.contains(images)
         np.testing.assert_array_equal(infos["_moved"], ~done)

@@ -14,7 +14,6 @@ from gymnasium.vector.utils import batch_space
 
 from cobra_rl.spriteworld.actions import ACTION_SIZE, check_action
 from cobra_rl.spriteworld.env import IMAGE_SIZE, EnvState, Spriteworld, make, render
-from cobra_rl.spriteworld.render import draw
 from cobra_rl.spriteworld.suite import TASKS
 
 RENDER_SIZE = 256
@@ -36,6 +35,7 @@ def register() -> None:
                 entry_point="cobra_rl.spriteworld.gym:SpriteworldEnv",
                 vector_entry_point="cobra_rl.spriteworld.gym:SpriteworldVectorEnv",
                 kwargs={"task": task},
+                disable_env_checker=True,  # the tests run check_env; its checks at every step cost a quarter of a step
             )
 
 
@@ -53,12 +53,11 @@ class _Shared:
             raise ValueError(f"Unknown render_mode {render_mode!r}; choose None or 'rgb_array'.")
         self.core = make(task, mode, variant)
         self.render_mode = render_mode
-        self._state: EnvState | None = None
 
-    def _require_state(self) -> EnvState:
-        if self._state is None:
-            raise gymnasium.error.ResetNeeded("Call reset() before step() or render().")
-        return self._state
+    def _can_render(self) -> bool:
+        if self.render_mode is None:
+            gymnasium.logger.warn("render() was called without a render_mode; pass render_mode='rgb_array'.")
+        return self.render_mode is not None
 
 
 def _carry_reset(core: Spriteworld, key):
@@ -68,13 +67,25 @@ def _carry_reset(core: Spriteworld, key):
 
 @functools.cache
 def _single_calls(core: Spriteworld):
-    """Compiled reset and step that carry the key along, shared by all single environments of a kind."""
+    """Compiled reset and step, shared by all single environments of a kind.
 
-    def step(key, state, action):
-        key, noise_key = jax.random.split(key)
-        return key, *core.step(noise_key, state, action)
+    What a single step costs is mostly the handing over of arrays. So the key and the state go in and out as a list
+    of plain arrays, and the rest comes back as one vector: reward, terminated, truncated, success, moved.
+    """
+    example = jax.eval_shape(core.initial, jax.random.key(0))
+    structure = jax.tree.structure(example)
 
-    return jax.jit(functools.partial(_carry_reset, core)), jax.jit(step)
+    def reset(key_data):
+        key, state, image = _carry_reset(core, jax.random.wrap_key_data(key_data))
+        return [jax.random.key_data(key), *jax.tree.leaves(state)], image
+
+    def step(carry, action):
+        key, noise_key = jax.random.split(jax.random.wrap_key_data(carry[0]))
+        state, *rest, info = core.advance(noise_key, jax.tree.unflatten(structure, carry[1:]), action)
+        summary = jnp.stack([jnp.asarray(value, jnp.float32) for value in (*rest, info["success"], info["moved"])])
+        return [jax.random.key_data(key), *jax.tree.leaves(state)], core.draw(state), summary
+
+    return jax.jit(reset), jax.jit(step), structure
 
 
 @functools.cache
@@ -88,8 +99,7 @@ def _batch_calls(core: Spriteworld):
         state, reward, terminated, truncated, info = jax.tree.map(
             lambda new, old: jnp.where(done, jnp.asarray(new, old.dtype), old), fresh, stepped
         )
-        image = draw(state.sprites, IMAGE_SIZE, None, ())
-        return key, state, image, reward, terminated, truncated, info
+        return key, state, core.draw(state), reward, terminated, truncated, info
 
     return jax.jit(jax.vmap(functools.partial(_carry_reset, core))), jax.jit(jax.vmap(step))
 
@@ -103,29 +113,36 @@ class SpriteworldEnv(_Shared, gymnasium.Env):
     def __init__(self, task: str, mode: str = "train", variant: str = "paper", render_mode: str | None = None):
         self._set_up(task, mode, variant, render_mode)
         self.observation_space, self.action_space = OBSERVATION_SPACE, ACTION_SPACE
-        self._key = None
-        self._compiled_reset, self._compiled_step = _single_calls(self.core)
+        self._compiled_reset, self._compiled_step, self._structure = _single_calls(self.core)
+        self._carry = None  # the key, then the leaves of the state
+
+    @property
+    def state(self) -> EnvState:
+        """The present state of the functional core."""
+        if self._carry is None:
+            raise gymnasium.error.ResetNeeded("Call reset() before step() or render().")
+        return jax.tree.unflatten(self._structure, self._carry[1:])
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         super().reset(seed=seed)
-        if seed is not None or self._key is None:
-            self._key = jax.random.key(_fresh_seed(self.np_random) if seed is None else seed)
-        self._key, self._state, image = self._compiled_reset(self._key)
+        if seed is None and self._carry is not None:
+            key = self._carry[0]  # go on with the stream of the last seed
+        else:
+            key = jax.random.key_data(jax.random.key(_fresh_seed(self.np_random) if seed is None else seed))
+        self._carry, image = self._compiled_reset(key)
         return np.array(image), {"success": False, "moved": -1}
 
     def step(self, action):
-        state = self._require_state()
+        if self._carry is None:
+            raise gymnasium.error.ResetNeeded("Call reset() before step() or render().")
         check_action(action)
-        self._key, self._state, image, *rest = self._compiled_step(self._key, state, np.asarray(action, np.float32))
-        reward, terminated, truncated, info = jax.device_get(rest)
-        info = {"success": bool(info["success"]), "moved": int(info["moved"])}
-        return np.array(image), float(reward), bool(terminated), bool(truncated), info
+        self._carry, image, summary = self._compiled_step(self._carry, np.asarray(action, np.float32))
+        reward, terminated, truncated, success, moved = np.asarray(summary).tolist()
+        info = {"success": bool(success), "moved": int(moved)}
+        return np.array(image), reward, bool(terminated), bool(truncated), info
 
     def render(self) -> np.ndarray | None:
-        if self.render_mode is None:
-            gymnasium.logger.warn("render() was called without a render_mode; pass render_mode='rgb_array' to make().")
-            return None
-        return np.array(render(self._require_state(), RENDER_SIZE, goals=self.core.goals))
+        return np.array(render(self.state, RENDER_SIZE, goals=self.core.goals)) if self._can_render() else None
 
 
 class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
@@ -151,8 +168,15 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
         self.single_observation_space, self.single_action_space = OBSERVATION_SPACE, ACTION_SPACE
         self.observation_space = batch_space(OBSERVATION_SPACE, num_envs)
         self.action_space = batch_space(ACTION_SPACE, num_envs)
-        self._keys, self._done = None, np.zeros(num_envs, bool)
+        self._keys, self._state, self._done = None, None, np.zeros(num_envs, bool)
         self._compiled_reset, self._compiled_step = _batch_calls(self.core)
+
+    @property
+    def state(self) -> EnvState:
+        """The present states of the functional core, batched."""
+        if self._state is None:
+            raise gymnasium.error.ResetNeeded("Call reset() before step() or render().")
+        return self._state
 
     def reset(self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None):
         if isinstance(seed, int):
@@ -169,7 +193,7 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
         return np.asarray(images), {}
 
     def step(self, actions):
-        state = self._require_state()
+        state = self.state
         check_action(actions, (self.num_envs,))
         counted = ~self._done
         self._keys, self._state, images, *rest = self._compiled_step(
@@ -181,10 +205,9 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
         return np.asarray(images), reward.astype(np.float64), terminated, truncated, infos
 
     def render(self) -> tuple[np.ndarray, ...] | None:
-        if self.render_mode is None:
-            gymnasium.logger.warn("render() was called without a render_mode; pass render_mode='rgb_array'.")
+        if not self._can_render():
             return None
-        images = jax.vmap(lambda state: render(state, RENDER_SIZE, goals=self.core.goals))(self._require_state())
+        images = jax.vmap(lambda state: render(state, RENDER_SIZE, goals=self.core.goals))(self.state)
         return tuple(np.array(images))
 
 

@@ -15,14 +15,19 @@ import numpy as np
 from jaxtyping import Array, Float, UInt8
 
 from cobra_rl.spriteworld.actions import displacement
-from cobra_rl.spriteworld.sprites import SHAPES, Sprites, fold_and_lines
+from cobra_rl.spriteworld.sprites import SHAPES, Sprites, wedge
 from cobra_rl.spriteworld.tasks import GoalMark
 
 Plane = Float[Array, "H W"]
 
-FOLDS, LINES, AXES = (np.stack(table).astype(np.float32) for table in zip(*map(fold_and_lines, SHAPES), strict=True))
-EDGE_INSIDE, EDGE_OUTSIDE = 1.5, 0.8  # pixels
-EDGE_QUARTIC = (0.402, -0.315, -0.484)
+WEDGES = {name: wedge(name) for name in SHAPES}
+
+# How a pixel fades from a sprite's colour (t = -1) to what lies behind (t = 1): 0.5 - 0.5 t + (1 - t^2) q(t), with t
+# linear in the pixel's distance from the outline. Fitted by benchmarks/fit_edge_response.py to the package's pictures:
+# it overshoots inside the edge as Lanczos does, and lies a little far out, for the rasteriser includes both ends of a
+# line.
+EDGE_INSIDE, EDGE_OUTSIDE = 1.5, 0.8  # pixels at which t = -1 and t = 1
+EDGE_QUADRATIC = (0.402, -0.315, -0.484)
 
 
 def hsv_to_rgb(color: Float[Array, "N 3"]) -> Float[Array, "N 3"]:
@@ -35,11 +40,15 @@ def hsv_to_rgb(color: Float[Array, "N 3"]) -> Float[Array, "N 3"]:
 def draw(
     sprites: Sprites,
     size: int,
-    action: Float[Array, " 4"] | None,
-    goals: tuple[GoalMark, ...],
+    action: Float[Array, " 4"] | None = None,
+    goals: tuple[GoalMark, ...] = (),
+    shapes: tuple[str, ...] = SHAPES,
 ) -> UInt8[Array, "H W 3"]:
-    """The image of one state; see `render` in env.py for the options."""
-    planes = _sprite_layers(sprites, size)
+    """The image of one state; see `render` in env.py for the options.
+
+    `shapes` says which shapes can occur at all: simple ones are drawn faster.
+    """
+    planes = _sprite_layers(sprites, size, shapes)
     for goal in goals:
         planes = _over(planes, _goal_alpha(goal, size), 255.0 * np.array(goal.rgb, np.float32))
     if action is not None:
@@ -57,40 +66,57 @@ def _over(planes: list[Plane], alpha: Plane, rgb) -> list[Plane]:
     return [plane + alpha * (rgb[c] - plane) for c, plane in enumerate(planes)]
 
 
-def _sprite_layers(sprites: Sprites, size: int) -> list[Plane]:
-    columns, rows = _pixel_centres(size)
-    pixels = sprites.scale * size  # pixels for each unit of the unit-area shape
-    angle = jnp.deg2rad(sprites.angle) + jnp.asarray(AXES)[sprites.shape]
+def _sprite_layers(sprites: Sprites, size: int, shapes: tuple[str, ...]) -> list[Plane]:
+    """Paints the sprites, back to front, on black."""
+    has_disks, has_lines = "circle" in shapes, set(shapes) != {"circle"}
+    fold_count = max(WEDGES[name].fold_count for name in shapes)
+    line_count = 2 if any(name.startswith("spoke") for name in shapes) else 1
+
+    def table(factor) -> Array:
+        return jnp.asarray(np.stack([factor(WEDGES[name]) for name in SHAPES]), jnp.float32)[sprites.shape]
+
+    # All lengths are in units of the edge: t of the pixel = its distance from the outline + shift
+    unit = 2.0 / (EDGE_INSIDE + EDGE_OUTSIDE)
+    shift = (EDGE_INSIDE - EDGE_OUTSIDE) / (EDGE_INSIDE + EDGE_OUTSIDE)
+    columns, rows = (unit * centres for centres in _pixel_centres(size))
+    centre = unit * size * sprites.position
+    scale = unit * size * sprites.scale
+    angle = jnp.deg2rad(sprites.angle) + table(lambda w: w.axis)
     cos, sin = jnp.cos(angle), jnp.sin(angle)
-    folds = jnp.asarray(FOLDS)[sprites.shape]  # [N, F, 2]
-    lines = jnp.asarray(LINES)[sprites.shape]  # [N, 2, 3]
-    offsets = jnp.where(sprites.alive[:, None], lines[:, :, 2] * pixels[:, None], -1e6)  # padding is far away
+    folds, lines = table(lambda w: w.folds), table(lambda w: w.lines)
+    alive = jnp.where(sprites.alive, 0.0, 1e6)  # padding is far away
+    offsets = lines[:, :, 2] * scale[:, None] - shift - alive[:, None]
+    radius = table(lambda w: w.radius)
+    radii = jnp.maximum(radius * scale, 1e-6)
     rgb = jnp.floor(255.0 * hsv_to_rgb(sprites.color))
 
-    planes = [jnp.zeros((size, size))] * 3
+    planes = [jnp.zeros((rows.shape[0], size))] * 3
     for n in range(sprites.alive.shape[0]):
-        dx = columns - sprites.position[n, 0] * size
-        dy = rows - sprites.position[n, 1] * size
-        u = cos[n] * dx + sin[n] * dy
-        v = jnp.abs(cos[n] * dy - sin[n] * dx)
-        for f in range(folds.shape[1]):
-            nx, ny = folds[n, f]
-            beyond = 2.0 * jnp.minimum(u * nx + v * ny, 0.0)
-            u, v = u - beyond * nx, v - beyond * ny
-        distance = jnp.maximum(*(lines[n, i, 0] * u + lines[n, i, 1] * v - offsets[n, i] for i in (0, 1)))
-        planes = _over(planes, _edge_response(distance), rgb[n])
+        dx, dy = columns - centre[n, 0], rows - centre[n, 1]
+        u, v = cos[n] * dx + sin[n] * dy, jnp.abs(cos[n] * dy - sin[n] * dx)
+        t = _disk_distance(u, v, radii[n]) + (shift + alive[n]) if has_disks else None
+        if has_lines:
+            for f in range(fold_count):
+                nx, ny = folds[n, f]
+                beyond = jnp.minimum(u * nx + v * ny, 0.0)
+                u, v = u - beyond * (2.0 * nx), v - beyond * (2.0 * ny)
+            beyond_line = [lines[n, i, 0] * u + lines[n, i, 1] * v - offsets[n, i] for i in range(line_count)]
+            outside = functools.reduce(jnp.maximum, beyond_line)
+            t = outside if t is None else jnp.where(radius[n] > 0.0, t, outside)
+        planes = _over(planes, _edge_response(t), rgb[n])
     return planes
 
 
-def _edge_response(distance: Plane) -> Plane:
-    """How much of a pixel's colour is the sprite's, given its distance in pixels from the sprite's edge.
+def _disk_distance(u: Plane, v: Plane, radius: Float[Array, ""]) -> Plane:
+    """sqrt(u^2 + v^2) - radius near the outline, without the root, which would keep XLA from fusing the pixel loop."""
+    q = jnp.clip((u * u + v * v) * (0.5 / radius) - 0.5 * radius, -2.0, 2.0)
+    return q - q * q * (0.5 / radius)
 
-    A quartic from 1 (1.5 pixels inside) to 0 (0.8 outside), fitted by benchmarks/fit_edge_response.py to what the
-    package's renderer does. It overshoots inside the edge as Lanczos does, and it lies 0.06 pixels
-    too far out, for the package's rasteriser includes both ends of a line.
-    """
-    t = jnp.clip((distance + 0.5 * (EDGE_INSIDE - EDGE_OUTSIDE)) * (2.0 / (EDGE_INSIDE + EDGE_OUTSIDE)), -1.0, 1.0)
-    q0, q1, q2 = EDGE_QUARTIC
+
+def _edge_response(t: Plane) -> Plane:
+    """How much of a pixel's colour is the sprite's."""
+    t = jnp.clip(t, -1.0, 1.0)
+    q0, q1, q2 = EDGE_QUADRATIC
     return 0.5 - 0.5 * t + (1.0 - t * t) * (q0 + t * (q1 + t * q2))
 
 

@@ -7,6 +7,7 @@ from back to front: a later sprite hides an earlier one.
 
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -134,30 +135,46 @@ def _rotate(points: np.ndarray, angle: float) -> np.ndarray:
     return points @ np.array([[c, s], [-s, c]])
 
 
-MAX_VERTICES, MAX_FOLDS = 30, 5
+MAX_VERTICES, MAX_FOLDS = 30, 3
 
 
-def fold_and_lines(name: str) -> tuple[np.ndarray, np.ndarray, float]:
-    """What a renderer needs of a shape: reflections into the half-wedge, and the outline there.
+class Wedge(NamedTuple):
+    """What a renderer needs of a shape of area 1.
 
-    Returns (normals [F, 2], lines [2, 3], axis). From the upper half-plane, reflecting across each
-    normal in turn whatever lies on its negative side brings a point into the half-wedge; there the
-    shape is {p: nx x + ny y <= c for both lines (nx, ny, c)}. Unused entries change nothing.
+    A point of the upper half-plane, measured from `axis`, comes into the half-wedge by reflecting it across
+    each fold's normal in turn if it lies on the normal's negative side; there the shape is
+    {p: nx x + ny y <= c for both lines (nx, ny, c)}. A shape with a radius is a disk instead.
     """
+
+    axis: float
+    folds: np.ndarray  # [F, 2]; unused entries are 0 and change nothing
+    lines: np.ndarray  # [2, 3]; twice the same where one is enough
+    radius: float = 0.0
+
+    @property
+    def fold_count(self) -> int:
+        """How many folds are used."""
+        return int(np.sum(np.any(self.folds != 0, axis=1)))
+
+
+def wedge(name: str) -> Wedge:
+    """The half-wedge of a shape. The circle, a polygon of 30 sides, counts as the disk of the same area."""
     n, axis = _symmetry(name)
-    normals = np.zeros((MAX_FOLDS, 2))
+    folds = np.zeros((MAX_FOLDS, 2))
+    if name == "circle":
+        return Wedge(axis, folds, np.zeros((2, 3)), 1 / np.sqrt(np.pi))
     wedges, fold = n, 0
     while wedges > 1:  # halve the angle: what lies above the mirror at `wedges` half-wedges goes below
         wedges = (wedges + 1) // 2
         mirror = wedges * np.pi / n
-        normals[fold] = np.sin(mirror), -np.cos(mirror)
+        folds[fold] = np.sin(mirror), -np.cos(mirror)
         fold += 1
     half = _half_wedge(name) / np.sqrt(2 * n * _wedge_area(_half_wedge(name)))
     lines = []
     for start, end in itertools.pairwise(half):
         normal = np.array([end[1] - start[1], start[0] - end[0]]) / np.linalg.norm(end - start)
         lines.append([*normal, normal @ start])
-    return normals, np.array([lines[0], lines[-1]]), axis
+    return Wedge(axis, folds, np.array([lines[0], lines[-1]]))
 
 
 def _padded_vertices() -> np.ndarray:

@@ -37,6 +37,11 @@ class EnvSpec:
         """The largest number of sprites of a scene."""
         return max(len(scene) for scene in self.scenes)
 
+    @property
+    def shapes(self) -> tuple[str, ...]:
+        """The shapes that can occur."""
+        return tuple(sorted({name for scene in self.scenes for sprite in scene for name in sprite.shapes}))
+
 
 def hue_range(color: str, variant: str = "paper") -> Range:
     """The narrow hue range of a named colour."""
