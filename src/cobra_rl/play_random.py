@@ -34,10 +34,10 @@ def play(env: spriteworld.Spriteworld, *, steps: int, seed: int, size: int, clic
 
     @jax.jit
     def episode(key):
-        reset_key, *keys = jax.random.split(key, steps + 1)
-        return jax.lax.scan(turn, env.initial(reset_key), jnp.stack(keys))[1]
+        keys = jax.random.split(key, steps + 1)
+        return jax.lax.scan(turn, env.initial(keys[0]), keys[1:])[1]
 
-    states, actions = episode(jax.random.key(seed))
+    states, actions = jax.device_get(episode(jax.random.key(seed)))
 
     def frame(t: int) -> np.ndarray:
         state = jax.tree.map(lambda leaf: leaf[t], states)

@@ -158,7 +158,7 @@ def test_initial_states(task, mode):
         assert stats.chi2_contingency(np.stack(shapes)[:, present]).pvalue > 1e-4
     np.testing.assert_array_equal(ours.angle[ours.alive], 0.0)
     np.testing.assert_allclose(ours.scale[ours.alive], 0.13, rtol=1e-6)
-    if task == "new_position":  # the joint support: the quadrant that is held out, or the only one
+    if task == "goal_finding_new_position":  # the joint support: the quadrant that is held out, or the only one
         quadrant = np.all(ours.position > 0.5, axis=-1) & (ours.color[..., 0] < 0.4)
         assert quadrant.any() == (mode == "test")
 

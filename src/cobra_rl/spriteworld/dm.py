@@ -38,8 +38,8 @@ class SpriteworldDm(dm_env.Environment):
         last = dm_env.termination if terminated else dm_env.truncation if truncated else dm_env.transition
         return last(reward=float(reward), observation=np.array(image))
 
-    def observation_spec(self):
+    def observation_spec(self):  # pyright: ignore[reportIncompatibleMethodOverride]
         return specs.BoundedArray((IMAGE_SIZE, IMAGE_SIZE, 3), np.uint8, 0, 255, name="image")
 
-    def action_spec(self):
+    def action_spec(self):  # pyright: ignore[reportIncompatibleMethodOverride]
         return specs.BoundedArray((ACTION_SIZE,), np.float32, 0.0, 1.0, name="click_and_push")

@@ -94,7 +94,7 @@ def _sprite_layers(sprites: Sprites, size: int, shapes: tuple[str, ...]) -> list
     for n in range(sprites.alive.shape[0]):
         dx, dy = columns - centre[n, 0], rows - centre[n, 1]
         u, v = cos[n] * dx + sin[n] * dy, jnp.abs(cos[n] * dy - sin[n] * dx)
-        t = _disk_distance(u, v, radii[n]) + (shift + alive[n]) if has_disks else None
+        t = _disk_distance(u, v, radii[n]) + (shift + alive[n])  # XLA drops it where there are no disks
         if has_lines:
             for f in range(fold_count):
                 nx, ny = folds[n, f]
@@ -102,7 +102,7 @@ def _sprite_layers(sprites: Sprites, size: int, shapes: tuple[str, ...]) -> list
                 u, v = u - beyond * (2.0 * nx), v - beyond * (2.0 * ny)
             beyond_line = [lines[n, i, 0] * u + lines[n, i, 1] * v - offsets[n, i] for i in range(line_count)]
             outside = functools.reduce(jnp.maximum, beyond_line)
-            t = outside if t is None else jnp.where(radius[n] > 0.0, t, outside)
+            t = jnp.where(radius[n] > 0.0, t, outside) if has_disks else outside
         planes = _over(planes, _edge_response(t), rgb[n])
     return planes
 
