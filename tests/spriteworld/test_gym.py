@@ -54,11 +54,11 @@ def test_bad_actions_leave_the_environment_untouched():
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(np.full(4, 0.5, np.float32))
     env.reset(seed=0)
-    carry = env._carry
+    moving = env._moving
     for bad in (np.full(4, np.nan), np.full(4, 2.0), np.full(3, 0.5), np.full((1, 4), 0.5)):
         with pytest.raises(ValueError, match="An action"):
             env.step(bad)
-    assert env._carry is carry
+    assert env._moving is moving
     vector = gymnasium.make_vec("cobra_rl/Sorting-v0", num_envs=2)
     vector.reset(seed=0)
     state = vector.unwrapped.state

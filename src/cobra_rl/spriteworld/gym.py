@@ -14,6 +14,7 @@ from gymnasium.vector.utils import batch_space
 
 from cobra_rl.spriteworld.actions import ACTION_SIZE, check_action
 from cobra_rl.spriteworld.env import IMAGE_SIZE, EnvState, Spriteworld, make, render
+from cobra_rl.spriteworld.sprites import Sprites
 from cobra_rl.spriteworld.suite import TASKS
 
 RENDER_SIZE = 256
@@ -60,48 +61,58 @@ class _Shared:
         return self.render_mode is not None
 
 
-def _carry_reset(core: Spriteworld, key):
+def _next_episode(core: Spriteworld, key):
+    """(key, state): the key changes with each episode; a step draws its noise from the key and the step's number."""
     key, draw_key = jax.random.split(key)
-    return key, *core.reset(draw_key)
+    return key, core.initial(draw_key)
 
 
 @functools.cache
 def _single_calls(core: Spriteworld):
-    """Compiled reset and step, shared by all single environments of a kind.
+    """Compiled reset, step and draw, shared by all single environments of a kind.
 
-    What a single step costs is mostly the handing over of arrays. So the key and the state go in and out as a list
-    of plain arrays, and the rest comes back as one vector: reward, terminated, truncated, success, moved.
+    What a single step costs is mostly the handing over of arrays and threads. So only what moves comes back from it,
+    the rest in one vector (reward, terminated, truncated, success, moved), and the picture is a call of its own.
     """
-    example = jax.eval_shape(core.initial, jax.random.key(0))
-    structure = jax.tree.structure(example)
+
+    def assemble(moving, fixed) -> EnvState:
+        return EnvState(Sprites(moving[0], *fixed), moving[1])
 
     def reset(key_data):
-        key, state, image = _carry_reset(core, jax.random.wrap_key_data(key_data))
-        return [jax.random.key_data(key), *jax.tree.leaves(state)], image
+        key, state = _next_episode(core, jax.random.wrap_key_data(key_data))
+        position, *fixed, step = jax.tree.leaves(state)
+        return jax.random.key_data(key), [position, step], fixed
 
-    def step(carry, action):
-        key, noise_key = jax.random.split(jax.random.wrap_key_data(carry[0]))
-        state, *rest, info = core.advance(noise_key, jax.tree.unflatten(structure, carry[1:]), action)
-        summary = jnp.stack([jnp.asarray(value, jnp.float32) for value in (*rest, info["success"], info["moved"])])
-        return [jax.random.key_data(key), *jax.tree.leaves(state)], core.draw(state), summary
+    def step(key_data, moving, fixed, action):
+        state = assemble(moving, fixed)
+        key = jax.random.fold_in(jax.random.wrap_key_data(key_data), state.step)
+        state, *ends, info = core.advance(key, state, action)
+        summary = jnp.stack([jnp.asarray(value, jnp.float32) for value in (*ends, info["success"], info["moved"])])
+        return [state.sprites.position, state.step], summary
 
-    return jax.jit(reset), jax.jit(step), structure
+    def draw(moving, fixed):
+        return core.draw(assemble(moving, fixed))
+
+    return jax.jit(reset), jax.jit(step), jax.jit(draw), assemble
 
 
 @functools.cache
 def _batch_calls(core: Spriteworld):
-    """The same for a batch; `done` environments are reset instead of stepped."""
+    """Compiled reset and step of a batch; `done` environments are reset instead of stepped."""
+
+    def reset(key):
+        key, state = _next_episode(core, key)
+        return key, state, core.draw(state)
 
     def step(key, state, done, action):
-        key, sub_key = jax.random.split(key)
-        stepped = core.advance(sub_key, state, action)
-        fresh = (core.initial(sub_key), 0.0, False, False, {"success": False, "moved": -1})
-        state, reward, terminated, truncated, info = jax.tree.map(
+        stepped = (key, *core.advance(jax.random.fold_in(key, state.step), state, action))
+        fresh = (*_next_episode(core, key), 0.0, False, False, {"success": False, "moved": -1})
+        key, state, reward, terminated, truncated, info = jax.tree.map(
             lambda new, old: jnp.where(done, jnp.asarray(new, old.dtype), old), fresh, stepped
         )
         return key, state, core.draw(state), reward, terminated, truncated, info
 
-    return jax.jit(jax.vmap(functools.partial(_carry_reset, core))), jax.jit(jax.vmap(step))
+    return jax.jit(jax.vmap(reset)), jax.jit(jax.vmap(step))
 
 
 class SpriteworldEnv(_Shared, gymnasium.Env):
@@ -113,30 +124,30 @@ class SpriteworldEnv(_Shared, gymnasium.Env):
     def __init__(self, task: str, mode: str = "train", variant: str = "paper", render_mode: str | None = None):
         self._set_up(task, mode, variant, render_mode)
         self.observation_space, self.action_space = OBSERVATION_SPACE, ACTION_SPACE
-        self._compiled_reset, self._compiled_step, self._structure = _single_calls(self.core)
-        self._carry = None  # the key, then the leaves of the state
+        self._compiled_reset, self._compiled_step, self._compiled_draw, self._assemble = _single_calls(self.core)
+        self._key = self._moving = self._fixed = None
 
     @property
     def state(self) -> EnvState:
         """The present state of the functional core."""
-        if self._carry is None:
+        if self._moving is None:
             raise gymnasium.error.ResetNeeded("Call reset() before step() or render().")
-        return jax.tree.unflatten(self._structure, self._carry[1:])
+        return self._assemble(self._moving, self._fixed)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         super().reset(seed=seed)
-        if seed is None and self._carry is not None:
-            key = self._carry[0]  # go on with the stream of the last seed
-        else:
-            key = jax.random.key_data(jax.random.key(_fresh_seed(self.np_random) if seed is None else seed))
-        self._carry, image = self._compiled_reset(key)
-        return np.array(image), {"success": False, "moved": -1}
+        if seed is not None or self._key is None:
+            self._key = jax.random.key_data(jax.random.key(_fresh_seed(self.np_random) if seed is None else seed))
+        self._key, self._moving, self._fixed = self._compiled_reset(self._key)
+        return np.array(self._compiled_draw(self._moving, self._fixed)), {"success": False, "moved": -1}
 
     def step(self, action):
-        if self._carry is None:
+        if self._moving is None:
             raise gymnasium.error.ResetNeeded("Call reset() before step() or render().")
         check_action(action)
-        self._carry, image, summary = self._compiled_step(self._carry, np.asarray(action, np.float32))
+        action = np.asarray(action, np.float32)
+        self._moving, summary = self._compiled_step(self._key, self._moving, self._fixed, action)
+        image = self._compiled_draw(self._moving, self._fixed)
         reward, terminated, truncated, success, moved = np.asarray(summary).tolist()
         info = {"success": bool(success), "moved": int(moved)}
         return np.array(image), reward, bool(terminated), bool(truncated), info

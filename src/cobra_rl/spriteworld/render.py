@@ -70,7 +70,6 @@ def _sprite_layers(sprites: Sprites, size: int, shapes: tuple[str, ...]) -> list
     """Paints the sprites, back to front, on black."""
     has_disks, has_lines = "circle" in shapes, set(shapes) != {"circle"}
     fold_count = max(WEDGES[name].fold_count for name in shapes)
-    line_count = 2 if any(name.startswith("spoke") for name in shapes) else 1
 
     def table(factor) -> Array:
         return jnp.asarray(np.stack([factor(WEDGES[name]) for name in SHAPES]), jnp.float32)[sprites.shape]
@@ -82,7 +81,7 @@ def _sprite_layers(sprites: Sprites, size: int, shapes: tuple[str, ...]) -> list
     centre = unit * size * sprites.position
     scale = unit * size * sprites.scale
     angle = jnp.deg2rad(sprites.angle) + table(lambda w: w.axis)
-    cos, sin = jnp.cos(angle), jnp.sin(angle)
+    cos, sin = jnp.cos(angle - jnp.array([[0.0], [np.pi / 2]]))  # a lone scalar would be fused into the pixel loop
     folds, lines = table(lambda w: w.folds), table(lambda w: w.lines)
     alive = jnp.where(sprites.alive, 0.0, 1e6)  # padding is far away
     offsets = lines[:, :, 2] * scale[:, None] - shift - alive[:, None]
@@ -100,8 +99,7 @@ def _sprite_layers(sprites: Sprites, size: int, shapes: tuple[str, ...]) -> list
                 nx, ny = folds[n, f]
                 beyond = jnp.minimum(u * nx + v * ny, 0.0)
                 u, v = u - beyond * (2.0 * nx), v - beyond * (2.0 * ny)
-            beyond_line = [lines[n, i, 0] * u + lines[n, i, 1] * v - offsets[n, i] for i in range(line_count)]
-            outside = functools.reduce(jnp.maximum, beyond_line)
+            outside = jnp.maximum(*(lines[n, i, 0] * u + lines[n, i, 1] * v - offsets[n, i] for i in (0, 1)))
             t = jnp.where(radius[n] > 0.0, t, outside) if has_disks else outside
         planes = _over(planes, _edge_response(t), rgb[n])
     return planes

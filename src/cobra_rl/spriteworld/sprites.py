@@ -141,9 +141,9 @@ MAX_VERTICES, MAX_FOLDS = 30, 3
 class Wedge(NamedTuple):
     """What a renderer needs of a shape of area 1.
 
-    A point of the upper half-plane, measured from `axis`, comes into the half-wedge by reflecting it across
-    each fold's normal in turn if it lies on the normal's negative side; there the shape is
-    {p: nx x + ny y <= c for both lines (nx, ny, c)}. A shape with a radius is a disk instead.
+    Take a point of the upper half-plane, measured from `axis`; reflect it across each fold's normal in turn if it
+    lies on the normal's negative side. It is then in a wedge where the shape is {p: nx x + ny y <= c for both lines
+    (nx, ny, c)}. A shape with a radius is a disk instead.
     """
 
     axis: float
@@ -158,23 +158,27 @@ class Wedge(NamedTuple):
 
 
 def wedge(name: str) -> Wedge:
-    """The half-wedge of a shape. The circle, a polygon of 30 sides, counts as the disk of the same area."""
+    """The wedge of a shape. The circle, a polygon of 30 sides, counts as the disk of the same area."""
     n, axis = _symmetry(name)
     folds = np.zeros((MAX_FOLDS, 2))
     if name == "circle":
         return Wedge(axis, folds, np.zeros((2, 3)), 1 / np.sqrt(np.pi))
+    convex = "_" not in name
     wedges, fold = n, 0
-    while wedges > 1:  # halve the angle: what lies above the mirror at `wedges` half-wedges goes below
+    while wedges > (4 if convex else 1):  # a convex outline has two sides within four half-wedges
         wedges = (wedges + 1) // 2
-        mirror = wedges * np.pi / n
+        mirror = wedges * np.pi / n  # what lies above goes below
         folds[fold] = np.sin(mirror), -np.cos(mirror)
         fold += 1
     half = _half_wedge(name) / np.sqrt(2 * n * _wedge_area(_half_wedge(name)))
-    lines = []
-    for start, end in itertools.pairwise(half):
-        normal = np.array([end[1] - start[1], start[0] - end[0]]) / np.linalg.norm(end - start)
-        lines.append([*normal, normal @ start])
-    return Wedge(axis, folds, np.array([lines[0], lines[-1]]))
+    if convex:
+        angles = np.array([1, 3]) * np.pi / n  # of the sides' normals
+        lines = np.stack([np.cos(angles), np.sin(angles), np.full(2, np.linalg.norm(half[1]))], axis=1)
+    else:
+        normals = [np.array([end[1] - start[1], start[0] - end[0]]) for start, end in itertools.pairwise(half)]
+        sides = np.array([[*normal, normal @ start] for normal, start in zip(normals, half[:-1], strict=True)])
+        lines = (sides / np.linalg.norm(sides[:, :2], axis=1, keepdims=True))[[0, -1]]
+    return Wedge(axis, folds, lines)
 
 
 def _padded_vertices() -> np.ndarray:
