@@ -124,7 +124,7 @@ def test_bonus_on_success(task, bonus):
     hues = {"sorting": (0.15, 0.32), "clustering": (0.6, 0.32), "goal_finding_new_shape": (0.15, 0.32)}[task]
     spots = {"sorting": [(0.5, 0.5), (0.25, 0.75)], "clustering": [(0.1, 0.1), (0.9, 0.9)]}.get(task, [(0.5, 0.5)] * 2)
     solved = [{"x": x + dx, "y": y, "c0": hue} for hue, (x, y) in zip(hues, spots, strict=True) for dx in (0.0, 0.01)]
-    unsolved = [dict(sprite, x=0.9 - sprite["x"] / 3) for sprite in solved]
+    unsolved = [dict(sprite, x=x) for sprite, x in zip(solved, (0.1, 0.9, 0.15, 0.85), strict=True)]
     for sprites, extra in ((solved, bonus), (unsolved, 0.0)):
         state = spriteworld.state_from_sprites(sprites)
         paper, success = spriteworld.make(task).evaluate(state)
