@@ -4,11 +4,14 @@ COBRA learns to see objects, to imagine what its actions do and to be curious, a
 and then solves new tasks from a few hundred rewarded steps.
 """
 
+import dataclasses
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+import jax
 import tyro
 
 # The names of the suite, for type checkers and help texts; tests/test_cli.py holds them to the suite's own.
@@ -23,6 +26,7 @@ Task = Literal[
 ]
 Mode = Literal["train", "test"]
 Variant = Literal["paper", "released"]
+Preset = Literal["debug", "laptop", "paper"]
 
 
 @dataclass(frozen=True)
@@ -67,15 +71,77 @@ class PlayRandom:
         print(f"{self.steps} steps of random play ({what}, {self.variant} rules): {path}")
 
 
+@dataclass(frozen=True)
+class TrainVision:
+    """Learn to see: train MONet on frames of the exploration environment. The same command resumes."""
+
+    preset: Preset = "laptop"
+    """debug takes seconds, laptop is for two CPU cores, paper has the paper's numbers (for a GPU)."""
+    steps: int | None = None
+    """Train for so many steps instead of the preset's; schedules stretch along."""
+    seed: int = 0
+    """Of weights and data."""
+    out: Path | None = None
+    """The run's folder; by default runs/vision/PRESET-seedSEED."""
+
+    def run(self) -> None:
+        from cobra_rl.config import VISION
+        from cobra_rl.phases import vision
+
+        config = VISION[self.preset]
+        if self.steps is not None:
+            if self.steps < 1:
+                raise ValueError(f"--steps is {self.steps}; it must be at least 1.")
+            config = dataclasses.replace(config, steps=self.steps)
+        folder = self.out or Path("runs", "vision", f"{self.preset}-seed{self.seed}")
+        vision.train(config, folder, self.seed, self.preset)
+        print(f"Weights: {folder / 'weights'}\nLog: {folder / 'log.jsonl'}\nPictures: {folder / 'pictures'}")
+
+
+@dataclass(frozen=True)
+class EvaluateVision:
+    """Measure vision: FG-ARI, slots to themselves, reconstruction and probes on held-out scenes, as a table and JSON."""
+
+    weights: Path | None = None
+    """Folder of the weights, such as runs/vision/laptop-seed0/weights; by default the shipped ones."""
+    scenes: int = 1000
+    """Held-out exploration scenes with 2-6 sprites."""
+    suite: bool = False
+    """Also the initial scenes of all six tasks in both modes, and the released variant."""
+    out: Path | None = None
+    """Where to write the figures as JSON; by default only printed."""
+
+    def run(self) -> None:
+        from cobra_rl.evaluation.report import report_vision
+
+        report_vision(self.weights, self.scenes, self.suite, self.out)
+
+
+COMMANDS = {
+    "play-random": PlayRandom,
+    "train vision": TrainVision,
+    "evaluate vision": EvaluateVision,
+}
+
+
 def main(args: list[str] | None = None) -> None:
     """Runs a command; a user's mistake is one sentence on stderr and exit code 2."""
-    command = tyro.extras.subcommand_cli_from_dict(
-        {"play-random": PlayRandom}, prog="cobra", description=__doc__, args=args
-    )
+    _keep_compilations()
+    words = sys.argv[1:] if args is None else args
+    if " ".join(words[:2]) in COMMANDS:  # two words name one command
+        words = [" ".join(words[:2]), *words[2:]]
+    command = tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="cobra", description=__doc__, args=words)
     try:
         command.run()
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ArithmeticError) as error:
         sys.exit(_complain(error))
+
+
+def _keep_compilations() -> None:
+    """Compiled code is kept for the next run of a command, in the user's cache folder unless JAX is told otherwise."""
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "cobra-rl", "jax")
+        jax.config.update("jax_compilation_cache_dir", str(cache))
 
 
 def _complain(error: Exception) -> int:

@@ -10,6 +10,7 @@ It imports nothing from the rest of cobra_rl and is useful on its own.
 
 from cobra_rl.spriteworld.env import EnvState, Spriteworld, make, render, state_from_sprites
 from cobra_rl.spriteworld.scenes import SpriteDistribution
+from cobra_rl.spriteworld.segment import coverage, segment
 from cobra_rl.spriteworld.sprites import FACTORS, SHAPES, Sprites
 from cobra_rl.spriteworld.suite import MODES, TASKS, VARIANTS, EnvSpec, env_spec, hue_range
 from cobra_rl.spriteworld.tasks import Clustering, FindGoal, NoReward, Sum
@@ -29,9 +30,11 @@ __all__ = [
     "Sprites",
     "Spriteworld",
     "Sum",
+    "coverage",
     "env_spec",
     "hue_range",
     "make",
     "render",
+    "segment",
     "state_from_sprites",
 ]

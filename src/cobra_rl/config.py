@@ -1,0 +1,83 @@
+"""Presets: values of the same frozen dataclasses, never a branch in the code.
+
+`debug` takes seconds (tests), `laptop` is for two CPU cores (what is shipped), `paper` has the paper's own numbers, for a GPU.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Literal
+
+from cobra_rl.models.monet import MonetConfig
+
+Preset = Literal["debug", "laptop", "paper"]
+Schedule = tuple[tuple[float, float], ...]  # (share of the run, value), linear in between
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the curriculum: scenes with 1 to `sprites` sprites, explained with `slots` slots."""
+
+    until: float  # share of the run
+    sprites: int
+    slots: int
+
+
+@dataclass(frozen=True)
+class VisionConfig:
+    """Training of the vision module. The defaults are the paper's."""
+
+    model: MonetConfig = MonetConfig()
+    steps: int = 700_000
+    batch: int = 16
+    optimiser: Literal["rmsprop", "adam"] = "rmsprop"
+    learning_rate: float = 1e-4
+    warmup: int = 0  # steps during which the learning rate rises
+    decay_from: float = 1.0  # share of the run after which the learning rate falls, as a cosine
+    final_rate: float = 0.03  # of the learning rate, at the end
+    clip: float = 0.0  # largest norm of the gradient; 0: any
+    average: float = 0.999  # decay of the average of the weights that is evaluated and kept
+    beta: Schedule = ((0.0, 0.5),)  # weight of the latents' KL
+    gamma: Schedule = ((0.0, 0.5),)  # weight of the masks' KL
+    stages: tuple[Stage, ...] = (Stage(1.0, 6, 8),)
+    evaluate_every: int = 5000  # steps between validations (and checkpoints)
+    validation_scenes: int = 256
+
+
+_LAPTOP_MODEL = MonetConfig(
+    attention_channels=(24, 48, 64),
+    attention_window=32,
+    pooled_encoder=True,
+    encoder_hidden=128,
+    log_var_init=-4.0,
+    decoder_width=48,
+    decoder_patch=2,
+    decoder_posed=True,
+)
+
+VISION: dict[str, VisionConfig] = {
+    "paper": VisionConfig(),
+    "laptop": VisionConfig(
+        model=_LAPTOP_MODEL,
+        steps=24_000,
+        batch=8,
+        optimiser="adam",
+        learning_rate=2.5e-3,
+        warmup=200,
+        decay_from=0.3,
+        clip=5000.0,
+        average=0.998,
+        beta=((0.2, 0.1), (0.45, 0.5)),
+        stages=(Stage(0.05, 2, 4), Stage(0.12, 4, 6), Stage(1.0, 6, 8)),
+        evaluate_every=500,
+    ),
+    "debug": VisionConfig(
+        model=dataclasses.replace(_LAPTOP_MODEL, attention_channels=(8, 8), decoder_width=8, encoder_hidden=16),
+        steps=12,
+        batch=4,
+        optimiser="adam",
+        learning_rate=1e-3,
+        stages=(Stage(0.5, 2, 3), Stage(1.0, 3, 4)),
+        evaluate_every=4,
+        validation_scenes=8,
+    ),
+}

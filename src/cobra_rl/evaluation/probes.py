@@ -1,0 +1,212 @@
+"""What a slot says about its sprite: probes from slots to factors, and how disentangled the latents are.
+
+Shapes, stated once for the module: S sprites, each with the slot matched to it, M latents, F factors. The sprites are
+a `Sprites` of S sprites, from many scenes.
+
+Position is read by ridge regression. Hue, saturation, shape and angle are read by small MLPs, one for each factor.
+"""
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int
+
+from cobra_rl.spriteworld import SHAPES, Sprites
+
+FACTORS = ("x", "y", "hue", "saturation", "shape", "angle")
+# How many times a shape looks the same within a full turn; 0 for the circle, which has no angle
+TURNS = np.array([3, 4, 5, 6, 8, 0, 4, 5, 6, 4, 5, 6])
+
+RIDGE = 1e-3
+WIDTH, DEPTH, STEPS, BATCH, LEARNING_RATE = 64, 2, 2000, 256, 3e-3
+SHUFFLES = 5  # permutations of each latent, for its importance
+
+Slots = Float[np.ndarray, "S M"]
+Nets = dict[str, eqx.nn.MLP]
+
+
+@dataclass(frozen=True)
+class Probes:
+    """Fitted readers of all factors."""
+
+    mean: Float[np.ndarray, " M"]  # of the slots they were fitted on
+    std: Float[np.ndarray, " M"]
+    origin: Float[np.ndarray, " 2"]
+    ridge: Float[np.ndarray, "M 2"]
+    nets: Nets
+
+    def errors(self, slots: Slots, sprites: Sprites) -> dict[str, Float[np.ndarray, " S"]]:
+        """Absolute error of each sprite's factors.
+
+        x and y in frame widths; hue in turns, at most 0.5; angle in turns of the shape's own symmetry, at most 0.5,
+        NaN for circles; shape is 0 or 1.
+        """
+        inputs = (slots - self.mean) / self.std
+        outputs = {name: np.asarray(out) for name, out in _predict(self.nets, jnp.asarray(inputs)).items()}
+        x, y = np.abs(self.origin + inputs @ self.ridge - sprites.position).T
+        rows, shape = np.arange(len(slots)), np.asarray(sprites.shape)
+        angle = _circle_error(outputs["angle"].reshape(-1, len(SHAPES), 2)[rows, shape], _phase(sprites))
+        return {
+            "x": x,
+            "y": y,
+            "hue": _circle_error(outputs["hue"], np.asarray(sprites.color[:, 0])),
+            "saturation": np.abs(outputs["saturation"][:, 0] - sprites.color[:, 1]),
+            "shape": (outputs["shape"].argmax(axis=1) != shape).astype(np.float32),
+            "angle": np.where(TURNS[shape] > 0, angle, np.nan),
+        }
+
+
+def fit_probes(slots: Slots, sprites: Sprites, seed: int = 0, steps: int = STEPS) -> Probes:
+    """Fits all probes to the slots of these sprites."""
+    if len(slots) < 2:
+        raise ValueError(f"Probes cannot be fitted to {len(slots)} sprites; evaluate on more scenes.")
+    mean, std = slots.mean(axis=0), slots.std(axis=0) + 1e-6
+    inputs = (slots - mean) / std
+    position = np.asarray(sprites.position)
+    origin = position.mean(axis=0)
+    ridge = np.linalg.solve(inputs.T @ inputs + RIDGE * np.eye(inputs.shape[1]), inputs.T @ (position - origin))
+    targets = _targets(sprites)
+    init_key, fit_key = jax.random.split(jax.random.key(seed))
+    nets = {
+        name: eqx.nn.MLP(inputs.shape[1], target.shape[1], WIDTH, DEPTH, key=key)
+        for (name, target), key in zip(targets.items(), jax.random.split(init_key, len(targets)), strict=True)
+    }
+    nets = _train(nets, jnp.asarray(inputs, jnp.float32), targets, fit_key, steps)
+    return Probes(mean, std, origin, ridge.astype(np.float32), nets)
+
+
+def probe_scores(probes: Probes, slots: Slots, sprites: Sprites) -> dict[str, float]:
+    """Mean errors: position in frame widths, hue in turns, angle in degrees (modulo the shape's symmetry).
+
+    An error is NaN if no sprite has the factor.
+    """
+    errors = probes.errors(slots, sprites)
+    degrees = errors["angle"] * 360.0 / np.maximum(TURNS[np.asarray(sprites.shape)], 1)
+    return {
+        "position_error": _mean(np.concatenate([errors["x"], errors["y"]])),
+        "hue_error": _mean(errors["hue"]),
+        "saturation_error": _mean(errors["saturation"]),
+        "shape_accuracy": 1.0 - _mean(errors["shape"]),
+        "angle_error": _mean(degrees),
+    }
+
+
+# ---------------------------------------------------------------------------------- disentangling
+
+
+def importances(probes: Probes, slots: Slots, sprites: Sprites, seed: int = 0) -> Float[np.ndarray, "M F"]:
+    """How much worse each factor is read when one latent is shuffled among the sprites.
+
+    In units of the error when whole slots are shuffled, so that factors compare, and one that the probes cannot read
+    counts for little. Factors that do not vary are left out.
+    """
+    rng = np.random.default_rng(seed)
+
+    def mean_errors(inputs: Slots) -> np.ndarray:
+        errors = probes.errors(inputs, sprites)
+        return np.array([_mean(errors[name]) for name in FACTORS])
+
+    def shuffled(latents: Int[np.ndarray, " L"]) -> np.ndarray:
+        trials = []
+        for _ in range(SHUFFLES):
+            inputs = slots.copy()
+            inputs[:, latents] = slots[rng.permutation(len(slots))][:, latents]
+            trials.append(mean_errors(inputs))
+        return np.mean(trials, axis=0)
+
+    latents = np.arange(slots.shape[1])
+    chance = shuffled(latents)
+    varies = chance > 0.01  # of frame width, turn, ...; False for NaN
+    rise = np.stack([shuffled(latents[m : m + 1]) for m in latents]) - mean_errors(slots)
+    return np.maximum(rise[:, varies], 0.0) / chance[varies]
+
+
+def disentanglement(importance: Float[np.ndarray, "M F"]) -> float:
+    """DCI disentanglement (Eastwood and Williams, 2018): 1 if each latent matters to one factor only.
+
+    One minus the entropy of each latent's importances over the factors, weighted by how much the latent matters.
+    Of the transpose it is DCI's completeness: 1 if each factor depends on one latent only. Here hue and angle,
+    which are circles, can hardly do with one.
+    """
+    total = importance.sum(axis=1, keepdims=True)
+    share = importance / np.where(total > 0.0, total, 1.0)
+    entropy = -np.sum(share * np.log(np.where(share > 0.0, share, 1.0)), axis=1) / np.log(max(importance.shape[1], 2))
+    weight = total[:, 0] / max(total.sum(), 1e-12)
+    return float(np.sum(weight * (1.0 - entropy)))
+
+
+# ------------------------------------------------------------------------------------------- MLPs
+
+
+def _phase(sprites: Sprites) -> Float[np.ndarray, " S"]:
+    """The angle in turns of the shape's own symmetry: the same for angles that look the same."""
+    return (np.asarray(sprites.angle) / 360.0 * TURNS[np.asarray(sprites.shape)]).astype(np.float32)
+
+
+def _on_circle(turns: Float[np.ndarray, " S"]) -> Float[np.ndarray, "S 2"]:
+    return np.stack([np.cos(2 * np.pi * turns), np.sin(2 * np.pi * turns)], axis=1)
+
+
+def _circle_error(point: Float[np.ndarray, "S 2"], turns: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
+    """Distance along the circle, in turns, of a point's direction."""
+    apart = (np.arctan2(point[:, 1], point[:, 0]) / (2 * np.pi) - turns) % 1.0
+    return np.minimum(apart, 1.0 - apart)
+
+
+def _targets(sprites: Sprites) -> dict[str, Float[Array, "S outputs"]]:
+    """What each net is to say. For the angle each shape has outputs of its own; NaN where nothing is asked."""
+    shape = np.asarray(sprites.shape)
+    angle = np.full((len(shape), len(SHAPES), 2), np.nan, np.float32)
+    angle[np.arange(len(shape)), shape] = np.where(TURNS[shape, None] > 0, _on_circle(_phase(sprites)), np.nan)
+    targets = {
+        "hue": _on_circle(np.asarray(sprites.color[:, 0])),
+        "saturation": np.asarray(sprites.color[:, 1:2]),
+        "shape": np.eye(len(SHAPES))[shape],
+        "angle": angle.reshape(len(shape), -1),
+    }
+    return {name: jnp.asarray(target, jnp.float32) for name, target in targets.items()}
+
+
+def _loss(nets: Nets, inputs: Float[Array, "B M"], targets: dict[str, Array]) -> Float[Array, ""]:
+    """The sum over the nets, which share nothing: each learns as if it were alone."""
+    total = jnp.float32(0.0)
+    for name, net in nets.items():
+        outputs, target = jax.vmap(net)(inputs), targets[name]
+        if name == "shape":
+            total += optax.softmax_cross_entropy(outputs, target).mean()
+        else:
+            asked = ~jnp.isnan(target)
+            total += jnp.where(asked, (outputs - jnp.where(asked, target, 0.0)) ** 2, 0.0).sum(axis=1).mean()
+    return total
+
+
+@eqx.filter_jit
+def _train(nets: Nets, inputs: Float[Array, "S M"], targets: dict[str, Array], key: Array, steps: int) -> Nets:
+    optimiser = optax.adam(optax.cosine_decay_schedule(LEARNING_RATE, steps))
+    params, static = eqx.partition(nets, eqx.is_inexact_array)
+
+    def step(carry, key):
+        params, state = carry
+        rows = jax.random.randint(key, (BATCH,), 0, len(inputs))
+        batch = {name: target[rows] for name, target in targets.items()}
+        grads = jax.grad(lambda p: _loss(eqx.combine(p, static), inputs[rows], batch))(params)
+        updates, state = optimiser.update(grads, state)
+        return (eqx.apply_updates(params, updates), state), None
+
+    (params, _), _ = jax.lax.scan(step, (params, optimiser.init(params)), jax.random.split(key, steps))
+    return eqx.combine(params, static)
+
+
+@eqx.filter_jit
+def _predict(nets: Nets, inputs: Float[Array, "S M"]) -> dict[str, Float[Array, "S outputs"]]:
+    return {name: jax.vmap(net)(inputs) for name, net in nets.items()}
+
+
+def _mean(values: Float[np.ndarray, " S"]) -> float:
+    """Mean of those that are not NaN; NaN if none is left."""
+    values = values[~np.isnan(values)]
+    return float(values.mean()) if values.size else float("nan")

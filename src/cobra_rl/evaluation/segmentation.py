@@ -1,0 +1,84 @@
+"""How well slots take a picture apart into its sprites: the foreground's ARI, and sprites alone in a slot.
+
+Shapes, stated once for the module: B scenes, N sprites, K slots, P pixels (or any points). All scores follow from
+how many pixels each sprite has in each slot, `overlap[B, 1 + N, K]`; its row 0 is the background.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+WHOLE = 0.8  # at least this share of a sprite's visible pixels in one slot, or it is split
+PURE = 0.8  # at least this share of the slot's foreground pixels its own, or the slot is shared
+
+Overlap = Int[np.ndarray, "B rows K"]
+
+
+def count_overlap(truth: Int[np.ndarray, "*B P"], guess: Int[np.ndarray, "*B P"], sprites: int, slots: int) -> Overlap:
+    """Pixels of each sprite in each slot, from labels in [-1, sprites) and [0, slots)."""
+    truth, guess = (labels.reshape(-1, labels.shape[-1]).astype(np.int64) for labels in (truth, guess))
+    rows = 1 + sprites
+    cells = (np.arange(len(truth))[:, None] * rows + truth + 1) * slots + guess
+    return np.bincount(cells.ravel(), minlength=len(truth) * rows * slots).reshape(-1, rows, slots)
+
+
+def adjusted_rand_index(truth: Int[np.ndarray, "*B P"], guess: Int[np.ndarray, "*B P"]) -> Float[np.ndarray, "*B"]:
+    """Agreement of two labellings: 1 where they are the same but for names, 0 as by chance.
+
+    Points with a negative `truth` are left out.
+    """
+    overlap = count_overlap(truth, guess, int(truth.max(initial=0)) + 1, int(guess.max(initial=0)) + 1)
+    return _adjusted_rand_index(overlap[:, 1:]).reshape(truth.shape[:-1])
+
+
+def _adjusted_rand_index(overlap: Overlap) -> Float[np.ndarray, " B"]:
+    def pairs(counts: np.ndarray) -> np.ndarray:
+        return (counts * (counts - 1) / 2).reshape(len(overlap), -1).sum(axis=1)
+
+    together = pairs(overlap)
+    in_truth, in_guess = pairs(overlap.sum(axis=2)), pairs(overlap.sum(axis=1))
+    expected = in_truth * in_guess / np.maximum(pairs(overlap.sum(axis=(1, 2))), 1)
+    most = (in_truth + in_guess) / 2
+    same = most == expected  # only where both labellings are one cluster, or all clusters are single points
+    return np.where(same, 1.0, (together - expected) / np.where(same, 1.0, most - expected))
+
+
+def foreground_ari(overlap: Overlap) -> Float[np.ndarray, " B"]:
+    """FG-ARI of each scene: over the sprites' pixels only; NaN where fewer than two sprites are visible."""
+    sprites = overlap[:, 1:]
+    visible = (sprites.sum(axis=2) > 0).sum(axis=1)
+    return np.where(visible >= 2, _adjusted_rand_index(sprites), np.nan)
+
+
+class Match(NamedTuple):
+    """What became of each sprite."""
+
+    slot: Int[np.ndarray, "B N"]  # the slot with most of its visible pixels
+    counted: Bool[np.ndarray, "B N"]  # at least half of its pixels within the frame are visible
+    whole: Bool[np.ndarray, "B N"]  # nearly all of its pixels are in that slot
+    pure: Bool[np.ndarray, "B N"]  # the slot is nearly its own, and not the background's
+
+
+def match(overlap: Overlap, areas: Int[np.ndarray, "B N"]) -> Match:
+    """Gives each sprite its slot; `areas` is how many pixels each would have if none hid it."""
+    sprites = overlap[:, 1:]
+    visible, slot, inside = sprites.sum(axis=2), sprites.argmax(axis=2), sprites.max(axis=2)
+    background = overlap[:, 0].argmax(axis=1)
+    foreground = np.take_along_axis(sprites.sum(axis=1), slot, axis=1)  # of the sprite's slot
+    return Match(
+        slot=slot,
+        counted=(areas > 0) & (2 * visible >= areas),
+        whole=inside >= WHOLE * visible,
+        pure=(inside >= PURE * foreground) & (slot != background[:, None]),
+    )
+
+
+def match_shares(found: Match) -> dict[str, float]:
+    """Shares of the counted sprites, which add up to 1; NaN if there are none.
+
+    alone: has a slot to itself. split: lies in several. shared: lies in one, with others or the background.
+    """
+    whole, pure = found.whole[found.counted], found.pure[found.counted]
+    shares = {"alone": whole & pure, "split": ~whole, "shared": whole & ~pure}
+    return {name: float(share.mean()) if share.size else float("nan") for name, share in shares.items()}

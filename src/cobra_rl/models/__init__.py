@@ -1,0 +1,1 @@
+"""One paper concept a file, its loss beside it; no I/O, no loops over data."""

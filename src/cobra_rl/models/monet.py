@@ -1,0 +1,144 @@
+"""MONet, the vision module of COBRA: V_enc, V_dec and the loss that trains them.
+
+An attention network divides the image into K masks; a component VAE, shared by all slots, explains each masked part with
+M latents (Burgess et al. 2019; COBRA's appendix "Vision Module").
+
+Axes: B batch, K slots, M latents, H W C image.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray, UInt8
+
+from cobra_rl.models.attention import ScopeAttention, SeededAttention
+from cobra_rl.models.component import BroadcastDecoder, ConvEncoder, PooledEncoder
+
+Images = UInt8[Array, "B H W 3"]
+Slots = Float[Array, "B K M"]
+
+
+@dataclass(frozen=True)
+class MonetConfig:
+    """The model. The defaults are the paper's; see `config.py` for the laptop's."""
+
+    slots: int = 8  # K: six sprites, the background and a spare
+    latents: int = 8  # M
+    size: int = 64  # H = W
+    rgb_scale: tuple[float, float, float] = (1.25, 1.0, 0.75)  # unequal channels let colour latents emerge earlier
+    sigma_bg: float = 0.08  # standard deviation of the pixel likelihood in slot 0
+    sigma_fg: float = 0.15  # in the other slots
+    attention_channels: tuple[int, ...] = (32, 32, 64, 64, 64)  # of each level of the U-Net
+    attention_window: int = 0  # 0: the whole image (MONet); else seeded glimpses of this many pixels squared
+    attention_mlp: int = 128  # width of the MLP at the bottom of MONet's U-Net
+    pooled_encoder: bool = False  # features averaged under the mask, instead of MONet's strided convolutions
+    encoder_width: int = 64  # features of a cell in the pooled encoder
+    encoder_hidden: int = 256  # width of the MLP that ends in the posterior
+    log_var_init: float = 0.0  # added to the posterior's log-variance; negative: latents carry information at once
+    decoder_width: int = 32  # channels of the broadcast decoder
+    decoder_layers: int = 3  # hidden layers after the first
+    decoder_patch: int = 1  # the decoder draws patches of this many pixels squared
+    decoder_posed: bool = False  # latents also shift the decoder's weights on coordinates; then layers are 1x1
+
+
+class LossWeights(NamedTuple):
+    """Weights of the loss terms; they may change during training."""
+
+    beta: Float[Array, ""] | float = 0.5  # KL of the latents
+    gamma: Float[Array, ""] | float = 0.5  # KL of the masks
+
+
+class Decoded(NamedTuple):
+    """What V_dec makes of slots."""
+
+    image: Float[Array, "B H W 3"]  # the scene, RGB about [0, 1]
+    components: Float[Array, "B K H W 3"]  # each slot's own picture
+    masks: Float[Array, "B K H W"]  # p(c = k | z): where each slot is seen
+
+
+class Monet(eqx.Module):
+    """Attention network and component VAE."""
+
+    attention: ScopeAttention | SeededAttention
+    encoder: ConvEncoder | PooledEncoder
+    decoder: BroadcastDecoder
+    config: MonetConfig = eqx.field(static=True)
+
+    def __init__(self, config: MonetConfig, key: PRNGKeyArray):
+        c = self.config = config
+        attention_key, encoder_key, decoder_key = jax.random.split(key, 3)
+        if c.attention_window:
+            self.attention = SeededAttention(c.attention_channels, c.attention_window, attention_key)
+        else:
+            self.attention = ScopeAttention(c.size, c.attention_channels, c.attention_mlp, attention_key)
+        if c.pooled_encoder:
+            self.encoder = PooledEncoder(c.latents, c.encoder_width, c.encoder_hidden, encoder_key)
+        else:
+            self.encoder = ConvEncoder(c.size, c.latents, c.encoder_hidden, encoder_key)
+        self.decoder = BroadcastDecoder(
+            c.size, c.latents, c.decoder_width, c.decoder_layers, c.decoder_patch, c.decoder_posed, decoder_key
+        )
+
+
+def _preprocess(model: Monet, images: Images) -> Float[Array, "B H W 3"]:
+    return images.astype(jnp.float32) / 255.0 * jnp.array(model.config.rgb_scale)
+
+
+def _posterior(
+    model: Monet, x: Float[Array, "B H W 3"], mask: Float[Array, "B H W"]
+) -> tuple[Float[Array, "B M"], Float[Array, "B M"]]:
+    """Mean and log-variance of q(z_k | x, m_k)."""
+    mean, log_var = jnp.split(model.encoder(x, mask), 2, axis=-1)
+    return mean, jnp.clip(log_var + model.config.log_var_init, -12.0, 4.0)
+
+
+def masks(model: Monet, images: Images) -> Float[Array, "B K H W"]:
+    """The attention masks m_k; they sum to 1 over the slots."""
+    return jnp.exp(model.attention(_preprocess(model, images), model.config.slots, None))
+
+
+def encode(model: Monet, images: Images) -> Slots:
+    """V_enc: the posterior means of all slots."""
+    x = _preprocess(model, images)
+    log_masks = model.attention(x, model.config.slots, None)
+    return jnp.stack([_posterior(model, x, jnp.exp(log_masks[:, k]))[0] for k in range(log_masks.shape[1])], axis=1)
+
+
+def decode(model: Monet, slots: Slots) -> Decoded:
+    """V_dec: components weighted by the decoder's own masks. The attention has no part in it."""
+    drawn = [model.decoder(slots[:, k]) for k in range(slots.shape[1])]
+    components = jnp.stack([component for component, _ in drawn], axis=1) / jnp.array(model.config.rgb_scale)
+    decoder_masks = jax.nn.softmax(jnp.stack([logit for _, logit in drawn], axis=1), axis=1)
+    return Decoded((components * decoder_masks[..., None]).sum(1), components, decoder_masks)
+
+
+def loss(
+    model: Monet, images: Images, key: PRNGKeyArray, weights: LossWeights, slots: int | None = None
+) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+    """-log p(x | z, m) + beta KL(q(z | x, m) || N(0, 1)) + gamma KL(m || p(c | z)), in nats an image.
+
+    `slots` may be fewer than K early in training: all slots share their weights.
+    """
+    config, x = model.config, _preprocess(model, images)
+    slots = config.slots if slots is None else slots
+    seed_key, *noise_keys = jax.random.split(key, slots + 1)
+    log_masks = model.attention(x, slots, seed_key)  # log q(c = k | x)
+    log_pixels, logits, kl_z = [], [], 0.0
+    for k in range(slots):
+        mean, log_var = _posterior(model, x, jnp.exp(log_masks[:, k]))
+        z = mean + jnp.exp(0.5 * log_var) * jax.random.normal(noise_keys[k], mean.shape)
+        component, logit = model.decoder(z)
+        sigma = config.sigma_fg if k else config.sigma_bg
+        log_pixels.append(-0.5 * jnp.sum(((x - component) / sigma) ** 2 + jnp.log(2 * jnp.pi * sigma**2), axis=-1))
+        logits.append(logit)
+        kl_z += 0.5 * jnp.sum(mean**2 + jnp.exp(log_var) - log_var - 1.0, axis=-1)
+    log_mixture = jax.nn.logsumexp(log_masks + jnp.stack(log_pixels, axis=1), axis=1)  # log sum_k m_k p(x | z_k)
+    log_prior = jax.nn.log_softmax(jnp.stack(logits, axis=1), axis=1)  # log p(c = k | z)
+    nll = -jnp.sum(log_mixture, axis=(1, 2)).mean()
+    kl_masks = jnp.sum(jnp.exp(log_masks) * (log_masks - log_prior), axis=(1, 2, 3)).mean()
+    kl_latents = jnp.mean(kl_z)
+    total = nll + weights.beta * kl_latents + weights.gamma * kl_masks
+    return total, {"loss": total, "nll": nll, "kl_latents": kl_latents, "kl_masks": kl_masks}

@@ -1,0 +1,1 @@
+"""Loops: data in, parameters out; no maths."""

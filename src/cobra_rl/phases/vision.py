@@ -1,0 +1,178 @@
+"""Phase 1, look: frames of the exploration environment -> MONet."""
+
+import dataclasses
+import math
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, PRNGKeyArray, UInt8
+
+from cobra_rl.config import Schedule, Stage, VisionConfig
+from cobra_rl.evaluation.vision import fixed_scenes, quick_scores
+from cobra_rl.models import monet
+from cobra_rl.models.monet import LossWeights, Monet
+from cobra_rl.pretrained import Vision
+from cobra_rl.runtime import checkpoint
+from cobra_rl.runtime.log import RunLog
+from cobra_rl.runtime.signals import StopRequested
+from cobra_rl.runtime.weights import save_weights
+from cobra_rl.spriteworld import EnvState, Spriteworld, env_spec
+
+REPORT_EVERY = 20  # steps between looks at the loss
+
+
+class Diverged(ArithmeticError):
+    """The loss is no longer a number."""
+
+
+class TrainState(NamedTuple):
+    """All that a step changes."""
+
+    model: Monet
+    average: Monet  # exponential average of the weights: what is evaluated and kept
+    optimiser: optax.OptState
+
+
+def exploration(sprites: int) -> Spriteworld:
+    """The exploration environment with at most so many sprites."""
+    spec = env_spec("exploration")
+    return Spriteworld(dataclasses.replace(spec, scenes=spec.scenes[:sprites]))
+
+
+def random_frames(key: PRNGKeyArray, env: Spriteworld, batch: int) -> UInt8[Array, "B H W 3"]:
+    """Frames of random play: each after a random number of uniform actions from a fresh start."""
+
+    def frame(key: PRNGKeyArray) -> UInt8[Array, "H W 3"]:
+        start_key, count_key, play_key = jax.random.split(key, 3)
+        count = jax.random.randint(count_key, (), 0, env.spec.max_steps)
+
+        def turn(i: Array, state: EnvState) -> EnvState:
+            action_key, noise_key = jax.random.split(jax.random.fold_in(play_key, i))
+            after = env.advance(noise_key, state, jax.random.uniform(action_key, (4,)))[0]
+            return jax.tree.map(lambda new, old: jnp.where(i < count, new, old), after, state)
+
+        return env.draw(jax.lax.fori_loop(0, env.spec.max_steps - 1, turn, env.initial(start_key)))
+
+    return jax.vmap(frame)(jax.random.split(key, batch))
+
+
+def make_optimiser(config: VisionConfig) -> optax.GradientTransformation:
+    """The optimiser with its warm-up and its decay."""
+    decay_steps = max(config.steps - int(config.decay_from * config.steps), 1)
+    rate = optax.join_schedules(
+        [
+            optax.linear_schedule(0.0 if config.warmup else config.learning_rate, config.learning_rate, config.warmup),
+            optax.constant_schedule(config.learning_rate),
+            optax.cosine_decay_schedule(config.learning_rate, decay_steps, config.final_rate),
+        ],
+        [config.warmup, int(config.decay_from * config.steps)],
+    )
+    update = optax.adam(rate, b2=0.99) if config.optimiser == "adam" else optax.rmsprop(rate, decay=0.9)
+    return optax.chain(optax.clip_by_global_norm(config.clip), update) if config.clip else update
+
+
+def initial_state(config: VisionConfig, seed: int) -> TrainState:
+    """Fresh weights."""
+    model = eqx.filter_jit(Monet)(config.model, jax.random.key(seed))  # compiled at once: many small arrays
+    average = jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, model)
+    return TrainState(model, average, make_optimiser(config).init(eqx.filter(model, eqx.is_array)))
+
+
+def make_step(config: VisionConfig, stage: Stage):
+    """A compiled training step: (state, key, weights) -> (state, metrics)."""
+    optimiser, env = make_optimiser(config), exploration(stage.sprites)
+
+    @eqx.filter_jit(donate="all-except-first")
+    def step(key_and_weights, state: TrainState):
+        key, weights = key_and_weights
+        frame_key, loss_key = jax.random.split(key)
+        images = random_frames(frame_key, env, config.batch)
+        gradient = eqx.filter_grad(monet.loss, has_aux=True)
+        gradients, metrics = gradient(state.model, images, loss_key, weights, stage.slots)
+        updates, optimiser_state = optimiser.update(gradients, state.optimiser)
+        model = eqx.apply_updates(state.model, updates)
+        average = jax.tree.map(
+            lambda old, new: config.average * old + (1.0 - config.average) * new if eqx.is_array(old) else old,
+            state.average,
+            model,
+        )
+        return TrainState(model, average, optimiser_state), metrics | {"gradient": optax.global_norm(gradients)}
+
+    return lambda state, key, weights: step((key, weights), state)
+
+
+def train(config: VisionConfig, folder: Path, seed: int = 0, name: str = "vision") -> Monet:
+    """Trains MONet in `folder`; the same call goes on where the last one stopped.
+
+    SIGINT and SIGTERM save and stop. A loss that is not a number stops with `Diverged`; the last good checkpoint stays.
+    """
+    state, start, seconds = initial_state(config, seed), 0, 0.0
+    if restored := checkpoint.restore(folder / "checkpoints", state):
+        start, state, seconds = restored.step, restored.tree, restored.meta["seconds"]
+    validation = fixed_scenes(scenes=config.validation_scenes)
+    keys = jax.random.key(seed + 1)
+    stages, compiled, began = config.stages, {}, time.monotonic()
+    step, metrics = start, {}
+
+    def save() -> None:
+        meta = {"seconds": seconds + time.monotonic() - began, "name": name, "seed": seed}
+        checkpoint.save(folder / "checkpoints", step, state, meta)
+        save_weights(folder / "weights", state.average, dataclasses.asdict(config.model), kind="vision")
+
+    columns = ("loss", "nll", "kl_latents", "kl_masks", "fg_ari_attention", "fg_ari_decoder")
+    with StopRequested() as stop, RunLog(folder, config.steps, f"vision ({name})", start, columns) as log:
+        while step < config.steps and not stop.requested:
+            stage = next(s for s in stages if step < s.until * config.steps or s is stages[-1])
+            if stage not in compiled:
+                compiled[stage] = make_step(config, stage)
+            share = step / config.steps
+            weights = LossWeights(*(jnp.float32(_at(schedule, share)) for schedule in (config.beta, config.gamma)))
+            state, metrics = compiled[stage](state, jax.random.fold_in(keys, step), weights)
+            step += 1
+            last = step == config.steps
+            if step % REPORT_EVERY == 0 or last or step % config.evaluate_every == 0:
+                scalars = _finite(metrics, step, folder)
+                log.progress(step, scalars)
+            if step % config.evaluate_every == 0 or last:
+                vision = Vision(state.average)
+                scores = quick_scores(vision, validation)
+                minutes = (seconds + time.monotonic() - began) / 60
+                log.write(step, scalars | scores | {"minutes": minutes})
+                log.picture(step, "decomposition", decomposition(vision, validation.images[:6]))
+                save()
+        if stop.requested:
+            _finite(metrics, step, folder)
+            save()
+            log.say(f"Stopped at step {step} of {config.steps}; the same command goes on from here.")
+    return state.average
+
+
+def decomposition(vision: Vision, images: np.ndarray) -> np.ndarray:
+    """One row a scene: the image, V_dec(V_enc(x)), each slot's own picture under its mask."""
+    decoded = jax.device_get(vision.decode(vision.encode(images)))
+    rows = []
+    for scene, picture, components, masks in zip(images, *decoded, strict=True):
+        parts = [scene / 255.0, picture, *(components * masks[..., None])]
+        rows.append(np.concatenate([np.pad(part, ((1, 1), (1, 1), (0, 0)), constant_values=0.4) for part in parts], axis=1))
+    return (np.clip(np.concatenate(rows), 0.0, 1.0) * 255).astype(np.uint8)
+
+
+def _at(schedule: Schedule, share: float) -> float:
+    times, values = zip(*schedule, strict=True)
+    return float(np.interp(share, times, values))
+
+
+def _finite(metrics: dict[str, Array], step: int, folder: Path) -> dict[str, float]:
+    scalars = {name: float(value) for name, value in metrics.items()}
+    if not math.isfinite(scalars.get("loss", 0.0)):
+        raise Diverged(
+            f"The loss is {scalars['loss']} at step {step}; the last good checkpoint is kept in {folder / 'checkpoints'}: "
+            "run again with another --seed or a lower learning rate."
+        )
+    return scalars

@@ -1,0 +1,1 @@
+"""Where things run and what survives: checkpoints, shipped weights, logs, signals."""

@@ -1,0 +1,157 @@
+"""The whole evaluation, with a vision module that sees the truth and one that sees a single thing."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from cobra_rl import spriteworld
+from cobra_rl.evaluation import evaluate_suite, evaluate_vision, fixed_scenes, quick_scores, vision
+from cobra_rl.evaluation.probes import TURNS, fit_probes
+from cobra_rl.evaluation.vision import TEST_SEED
+from cobra_rl.spriteworld.env import EnvState
+from cobra_rl.spriteworld.sprites import Sprites
+
+SLOTS, SHAPES = 8, 12
+
+
+class Decoded(NamedTuple):
+    image: jax.Array
+    masks: jax.Array
+
+
+@jax.jit
+@jax.vmap
+def to_slots(sprites):
+    """Slot 0 is the background, slot 1 + n sprite n. A latent is a factor, but two for each circle, 12 for shape."""
+    turns = 2 * jnp.pi * jnp.stack([sprites.color[:, 0], sprites.angle / 360 * jnp.asarray(TURNS)[sprites.shape]], 1)
+    parts = [sprites.position, sprites.color[:, 1:], sprites.scale[:, None], sprites.alive[:, None]]
+    parts += [jnp.cos(turns), jnp.sin(turns), jax.nn.one_hot(sprites.shape, SHAPES)]
+    slots = jnp.concatenate(parts, axis=1) * sprites.alive[:, None]
+    return jnp.pad(slots, ((1, SLOTS - 1 - len(slots)), (0, 0)))
+
+
+@jax.jit
+@jax.vmap
+def from_slots(slots):
+    slots = slots[1:]
+    hue, phase = (jnp.arctan2(slots[:, 8:10], slots[:, 6:8]) / (2 * jnp.pi) % 1.0).T
+    shape = slots[:, 10:].argmax(axis=1).astype(jnp.int32)
+    sprites = Sprites(
+        position=slots[:, :2],
+        shape=shape,
+        angle=360 * phase / jnp.maximum(jnp.asarray(TURNS)[shape], 1),
+        scale=jnp.maximum(slots[:, 4], 1e-3),
+        color=jnp.stack([hue, slots[:, 2], slots[:, 3]], axis=1),
+        alive=slots[:, 5] > 0.5,
+    )
+    state = EnvState(sprites, jnp.int32(0))
+    return spriteworld.render(state), spriteworld.segment(state)
+
+
+def one_hot_masks(labels):
+    return jnp.moveaxis(jax.nn.one_hot(labels + 1, SLOTS), -1, 1)
+
+
+class Truth:
+    """Knows the scenes by heart."""
+
+    def __init__(self, *known):
+        self.known = {
+            image.tobytes(): (slots, labels)
+            for scenes in known
+            for image, slots, labels in zip(
+                scenes.images, np.asarray(to_slots(scenes.sprites)), scenes.labels, strict=True
+            )
+        }
+
+    def recall(self, images, what):
+        return jnp.asarray(np.stack([self.known[image.tobytes()][what] for image in images]))
+
+    def encode(self, images):
+        return self.recall(images, 0)
+
+    def masks(self, images):
+        return one_hot_masks(self.recall(images, 1))
+
+    def decode(self, slots):
+        images, labels = from_slots(slots)
+        return Decoded(images / 255.0, one_hot_masks(labels))
+
+
+class Merged(Truth):
+    """Sees one thing in front of the background."""
+
+    def masks(self, images):
+        return one_hot_masks(jnp.minimum(self.recall(images, 1), 0))
+
+    def decode(self, slots):
+        decoded = super().decode(slots)
+        return decoded._replace(
+            image=jnp.zeros_like(decoded.image), masks=one_hot_masks(jnp.minimum(decoded.masks.argmax(1) - 1, 0))
+        )
+
+
+def test_the_truth_has_full_marks():
+    scenes = fixed_scenes(scenes=700, seed=TEST_SEED)
+    scores = evaluate_vision(Truth(scenes), scenes=700)
+    assert scores["scenes"] == 700
+    assert 690 < scores["fg_ari_scenes"] <= 700
+    assert 2000 < scores["sprites"] <= scenes.sprites.alive.sum()
+    assert scores["fg_ari_attention"] == 1.0
+    assert scores["fg_ari_decoder"] > 0.999  # a pixel on the outline may fall to the other side
+    assert (scores["alone"], scores["split"], scores["shared"]) == (1.0, 0.0, 0.0)
+    assert scores["mse"] < 1e-5
+    assert scores["position_error"] < 1e-3
+    assert scores["hue_error"] < 0.01
+    assert scores["saturation_error"] < 0.02
+    assert scores["shape_accuracy"] > 0.995
+    assert scores["angle_error"] < 2.0
+    assert scores["disentanglement"] > 0.8
+    assert 0.5 < scores["completeness"] < 1.0  # a circle has two latents
+
+
+def test_one_slot_for_all_sprites_scores_nothing():
+    scenes = fixed_scenes(scenes=120)
+    scores = quick_scores(Merged(scenes), scenes)
+    assert set(scores) == {"fg_ari_attention", "fg_ari_decoder", "alone", "mse"}
+    assert scores["fg_ari_attention"] == pytest.approx(0.0, abs=1e-9)
+    assert scores["fg_ari_decoder"] == pytest.approx(0.0, abs=1e-3)  # pixels on the outline
+    assert scores["alone"] < 0.05  # where one sprite hides nearly all of the others
+    assert scores["mse"] == pytest.approx(np.mean((scenes.images / 255.0) ** 2), rel=1e-4)
+    full = evaluate_vision(Merged(scenes), scenes=120, seed=9275, probes=False)
+    assert full["shared"] == pytest.approx(1.0 - full["alone"])
+    assert "position_error" not in full
+
+
+def test_scenes_are_fixed_held_out_and_full():
+    scenes, again, other = fixed_scenes(scenes=60), fixed_scenes(scenes=60), fixed_scenes(scenes=60, seed=1)
+    np.testing.assert_array_equal(scenes.images, again.images)
+    assert not np.array_equal(scenes.images, other.images)
+    assert scenes.images.shape == (60, 64, 64, 3)
+    assert scenes.sprites.alive.sum(axis=1).min() == 2
+    assert np.all(scenes.areas[~scenes.sprites.alive] == 0)
+    visible = np.stack([(scenes.labels == n).sum(axis=(1, 2)) for n in range(6)], axis=1)
+    assert np.all(visible <= scenes.areas)
+    with pytest.raises(ValueError, match="at most 1"):
+        fixed_scenes("goal_finding_new_shape")
+
+
+def test_suite_has_all_environments(monkeypatch):
+    monkeypatch.setattr(vision, "TASKS", ("exploration", "goal_finding_new_shape"))
+    monkeypatch.setattr(vision, "fit_probes", functools.partial(fit_probes, steps=200))
+    tasks = [(variant, mode) for variant in ("paper", "released") for mode in ("train", "test")]
+    known = [fixed_scenes("goal_finding_new_shape", mode, variant, 20, 1, TEST_SEED) for variant, mode in tasks]
+    known += [fixed_scenes("exploration", "train", variant, 300, 2, TEST_SEED) for variant in ("paper", "released")]
+    results = evaluate_suite(Truth(*known), scenes=300, task_scenes=20)
+    assert set(results) == {f"{variant}/goal_finding_new_shape/{mode}" for variant, mode in tasks} | {
+        "paper/exploration/train",
+        "released/exploration/train",
+    }
+    for name, scores in results.items():
+        assert scores["alone"] == 1.0
+        assert scores["position_error"] < 0.01
+        assert np.isnan(scores["fg_ari_attention"]) == ("new_shape" in name)  # a single sprite

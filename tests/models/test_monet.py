@@ -1,0 +1,126 @@
+"""MONet: masks, latents, and each term of the loss against a formula written out."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from cobra_rl import spriteworld
+from cobra_rl.config import VISION
+from cobra_rl.models import attention, monet
+from cobra_rl.models.monet import LossWeights, Monet, MonetConfig
+
+KEY = jax.random.key(0)
+SMALL = {
+    "scope": dataclasses.replace(
+        MonetConfig(), slots=3, attention_channels=(4, 4), attention_mlp=8, encoder_hidden=8, decoder_width=4
+    ),
+    "seeded": dataclasses.replace(VISION["debug"].model, slots=4),
+}
+
+
+def images(count: int = 2):
+    states, frames = jax.vmap(spriteworld.make("exploration").reset)(jax.random.split(KEY, count))
+    return frames
+
+
+@pytest.fixture(scope="module", params=list(SMALL))
+def model(request):
+    return eqx.filter_jit(Monet)(SMALL[request.param], KEY)
+
+
+def test_shapes_and_masks(model):
+    K, M = model.config.slots, model.config.latents
+    x = images()
+    m = monet.masks(model, x)
+    assert m.shape == (2, K, 64, 64)
+    np.testing.assert_allclose(m.sum(1), 1.0, atol=1e-5)
+    slots = monet.encode(model, x)
+    assert slots.shape == (2, K, M)
+    np.testing.assert_array_equal(slots, monet.encode(model, x))  # deterministic
+    decoded = monet.decode(model, slots)
+    np.testing.assert_allclose(decoded.masks.sum(1), 1.0, atol=1e-5)
+    np.testing.assert_allclose(decoded.image, (decoded.masks[..., None] * decoded.components).sum(1), atol=1e-5)
+
+
+def test_a_slot_is_decoded_without_regard_to_its_place(model):
+    slots = jax.random.normal(KEY, (1, model.config.slots, model.config.latents))
+    decoded, turned = monet.decode(model, slots), monet.decode(model, slots[:, ::-1])
+    np.testing.assert_allclose(decoded.image, turned.image, atol=1e-5)
+    np.testing.assert_allclose(decoded.masks, turned.masks[:, ::-1], atol=1e-5)
+
+
+def test_the_loss_is_its_formula(model):
+    """The three terms, from the model's own masks, posteriors and drawings, in plain NumPy."""
+    config = model.config
+    frames = images(3)
+    total, metrics = monet.loss(model, frames, KEY, LossWeights(0.3, 0.7))
+
+    x = np.asarray(frames) / 255.0 * np.array(config.rgb_scale)
+    seed_key, *noise_keys = jax.random.split(KEY, config.slots + 1)
+    log_masks = np.asarray(model.attention(jnp.asarray(x, jnp.float32), config.slots, seed_key), np.float64)
+    log_likelihood, logits, kl_latents = [], [], 0.0
+    for k in range(config.slots):
+        out = model.encoder(jnp.asarray(x, jnp.float32), jnp.exp(jnp.asarray(log_masks[:, k], jnp.float32)))
+        mean, log_var = np.split(np.asarray(out, np.float64), 2, axis=-1)
+        log_var = np.clip(log_var + config.log_var_init, -12, 4)
+        noise = np.asarray(jax.random.normal(noise_keys[k], mean.shape))
+        component, logit = model.decoder(jnp.asarray(mean + np.exp(log_var / 2) * noise, jnp.float32))
+        sigma = 0.08 if k == 0 else 0.15
+        log_likelihood.append(stats.norm.logpdf(x, np.asarray(component), sigma).sum(-1))
+        logits.append(np.asarray(logit, np.float64))
+        kl_latents += 0.5 * (np.exp(log_var) + mean**2 - 1 - log_var).sum(-1)
+    mixture = special.logsumexp(log_masks + np.stack(log_likelihood, 1), axis=1)
+    prior = special.log_softmax(np.stack(logits, 1), axis=1)
+    nll = -mixture.sum((1, 2)).mean()
+    kl_masks = special.rel_entr(np.exp(log_masks), np.exp(prior)).sum((1, 2, 3)).mean()
+    np.testing.assert_allclose(metrics["nll"], nll, rtol=1e-4)
+    np.testing.assert_allclose(metrics["kl_latents"], kl_latents.mean(), rtol=1e-4)
+    np.testing.assert_allclose(metrics["kl_masks"], kl_masks, rtol=1e-3)
+    np.testing.assert_allclose(total, nll + 0.3 * kl_latents.mean() + 0.7 * kl_masks, rtol=1e-4)
+
+
+def test_every_weight_learns(model):
+    gradients = eqx.filter_grad(lambda m: monet.loss(m, images(4), KEY, LossWeights())[0])(model)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(gradients):
+        assert np.isfinite(leaf).all()
+        assert np.abs(leaf).max() > 0, jax.tree_util.keystr(path)
+
+
+def test_seeds_lie_where_the_scope_is():
+    scope = jnp.zeros((2, 64, 64)).at[0, 20:30, 40:50].set(1.0).at[1, 5:12, 3:9].set(0.9)
+    for key in (None, KEY):
+        seed = np.asarray(attention.pick_seed(scope, key))
+        assert 20 <= seed[0, 0] < 30
+        assert 40 <= seed[0, 1] < 50
+        assert 5 <= seed[1, 0] < 12
+        assert 3 <= seed[1, 1] < 9
+    middle = np.asarray(attention.pick_seed(scope, None))[0]
+    assert 22 <= middle[0] < 28  # without noise, well inside
+    assert 42 <= middle[1] < 48
+
+
+def test_a_glimpse_takes_nothing_outside_its_window():
+    model = eqx.filter_jit(Monet)(SMALL["seeded"], KEY)
+    x = jnp.zeros((1, 64, 64, 3)).at[0, 10, 10].set(1.0)
+    scope = jnp.zeros((1, 64, 64)).at[0, 8:13, 8:13].set(1.0)
+    logit = np.asarray(model.attention._glimpse(x, scope, None))[0]
+    rows, columns = np.nonzero(logit > attention.OUTSIDE)
+    assert rows.max() <= 10 + 16
+    assert columns.max() <= 10 + 16
+    assert rows.min() == 0
+
+
+def test_the_paper_preset_is_the_papers():
+    config = VISION["paper"]
+    assert (config.batch, config.steps, config.optimiser, config.learning_rate) == (16, 700_000, "rmsprop", 1e-4)
+    assert (config.model.sigma_bg, config.model.sigma_fg, config.model.decoder_layers) == (0.08, 0.15, 3)
+    assert config.model.rgb_scale == (1.25, 1.0, 0.75)
+    assert (config.model.slots, config.model.latents) == (8, 8)
+    model = eqx.filter_eval_shape(Monet, config.model, KEY)
+    assert isinstance(model.attention, attention.ScopeAttention)
+    assert [conv.kernel.shape[-1] for conv in model.attention.unet.down] == [32, 32, 64, 64, 64]

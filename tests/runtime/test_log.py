@@ -1,0 +1,139 @@
+import io
+import json
+import sys
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from PIL import Image
+from tensorboardX.proto.event_pb2 import Event
+
+from cobra_rl.runtime import log as log_module
+from cobra_rl.runtime.log import RunLog
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(log_module, "monotonic", clock)
+    return clock
+
+
+def lines(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def events(folder: Path) -> list[Event]:
+    """All TensorBoard events: records of length (8 bytes), checksum (4), event, checksum (4)."""
+    found = []
+    for path in sorted((folder / "tensorboard").iterdir()):
+        data = path.read_bytes()
+        while data:
+            size = int.from_bytes(data[:8], "little")
+            found.append(Event.FromString(data[12 : 12 + size]))
+            data = data[16 + size :]
+    return found
+
+
+def test_what_is_written_is_in_the_file_at_once_and_in_tensorboard(tmp_path: Path):
+    with RunLog(tmp_path, 10, "see") as log:
+        log.write(1, {"loss": jnp.float32(0.5), "n": 3})
+        log.write(2, {"loss": float("nan")})
+        assert lines(tmp_path) == [{"step": 1, "loss": 0.5, "n": 3.0}, {"step": 2, "loss": None}]
+    values = [(e.step, v.tag, v.simple_value) for e in events(tmp_path) for v in e.summary.value]
+    assert values[:2] == [(1, "loss", 0.5), (1, "n", 3.0)]
+
+
+def test_the_log_of_a_resumed_run_is_that_of_an_uninterrupted_one(tmp_path: Path):
+    def run(folder: Path, start: int, stop: int) -> None:
+        with RunLog(folder, 9, "see", start_step=start) as log:
+            for step in range(start, stop) if start == 0 else range(start + 1, stop):
+                log.write(step, {"loss": 1 / (step + 1)})
+                log.write(step, {"ari": step / 9})
+
+    run(tmp_path / "whole", 0, 10)
+    run(tmp_path / "again", 0, 3)  # stopped before its first checkpoint
+    run(tmp_path / "again", 0, 7)
+    with open(tmp_path / "again" / "log.jsonl", "a") as file:
+        file.write('{"step": 5, "lo')  # cut short by a crash
+    run(tmp_path / "again", 5, 10)
+    assert (tmp_path / "again" / "log.jsonl").read_text() == (tmp_path / "whole" / "log.jsonl").read_text()
+    starts = [e.step for e in events(tmp_path / "again") if e.HasField("session_log")]
+    assert starts == [0, 0, 6]  # from there on, TensorBoard forgets what was logged before
+
+
+def test_pictures(tmp_path: Path):
+    image = np.random.default_rng(0).integers(0, 256, (6, 4, 3), np.uint8)
+    with RunLog(tmp_path, 10, "see") as log:
+        log.picture(3, "scenes", image)
+        log.picture(4, "scenes", jnp.asarray(image))
+    for step in (3, 4):
+        assert np.array_equal(Image.open(tmp_path / "pictures" / f"scenes_{step:08d}.png"), image)
+    shown = [(v.tag, v.image.height, v.image.width) for e in events(tmp_path) for v in e.summary.value]
+    assert shown == [("scenes", 6, 4)] * 2
+
+
+def test_without_a_terminal_there_is_a_line_every_half_minute(tmp_path: Path, capsys, clock):
+    with RunLog(tmp_path, 1000, "see [a]", start_step=100, columns=("loss", "ari")) as log:
+        for step in range(101, 165):
+            log.progress(step, {"loss": jnp.float32(step), "other": 1.0})
+            if step == 120:
+                log.write(step, {"ari": 0.25})
+                log.say("a [b] " + "long " * 40)
+            clock.now += 1
+    assert capsys.readouterr().out.splitlines() == [
+        "see [a]  101/1,000  loss 101",
+        "a [b] " + "long " * 40,
+        "see [a]  131/1,000  1 steps/s  0:14:29 left  loss 131  ari 0.25",
+        "see [a]  161/1,000  1 steps/s  0:13:59 left  loss 161  ari 0.25",
+        "see [a]  164/1,000  0.971 steps/s  0:14:21 left  loss 164  ari 0.25",  # the last state, on leaving
+    ]
+
+
+def test_the_rate_is_that_of_the_last_half_minute(tmp_path: Path, capsys, clock):
+    with RunLog(tmp_path, 10_000, "see") as log:
+        log.progress(0, {})
+        for step in (30, 6030, 6030):  # at the end it stands still
+            clock.now += 30
+            log.progress(step, {})
+    rates = [line.split("  ")[2:] for line in capsys.readouterr().out.splitlines()]
+    assert rates == [[], ["1 steps/s", "2:46:10 left"], ["200 steps/s", "0:00:20 left"], []]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_in_a_terminal_there_is_a_bar_and_words_stand_above_it(tmp_path: Path, monkeypatch, clock):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    with RunLog(tmp_path, 100, "see [a]", columns=("loss",)) as log:
+        for step in range(1, 101):
+            log.progress(step, {"loss": step / 100})
+            clock.now += 0.05
+            if step == 50:
+                log.say("half [way]")
+    shown = sys.stdout.getvalue()
+    assert "half [way]" in shown
+    assert shown.index("half [way]") < shown.rindex("see [a]")
+    assert "100/100  20 steps/s  0:00:00 left  loss 1" in shown
+
+
+def test_an_error_closes_the_bar_and_the_files(tmp_path: Path, monkeypatch, clock):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    with pytest.raises(RuntimeError), RunLog(tmp_path, 100, "see") as log:  # noqa: PT012
+        log.write(1, {"loss": 1.0})
+        raise RuntimeError
+    assert sys.stdout.getvalue().rstrip("\n").endswith("\x1b[?25h")  # the cursor is visible again
+    assert [e.step for e in events(tmp_path) if e.summary.value] == [1]

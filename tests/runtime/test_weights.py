@@ -1,0 +1,77 @@
+import json
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+
+from cobra_rl.runtime.weights import WeightsError, load_weights, read_config, save_weights
+
+CONFIG = {"slots": 8, "sizes": [1, 2], "preset": "laptop"}
+
+
+def model(seed: int = 0, width: int = 4, depth: int = 1):
+    return eqx.nn.MLP(3, 2, width, depth, key=jax.random.key(seed))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    save_weights(tmp_path / "vision", model(), CONFIG, "vision")
+    return tmp_path / "vision"
+
+
+def test_weights_and_configuration_come_back(folder: Path):
+    assert {path.name for path in folder.iterdir()} == {"weights.safetensors", "config.json"}
+    assert read_config(folder, "vision") == CONFIG
+    assert json.loads((folder / "config.json").read_text()) == {"kind": "vision", "version": 1, **CONFIG}
+    loaded = load_weights(folder, model(1), "vision")
+    assert eqx.tree_equal(loaded, model(0))
+    assert not eqx.tree_equal(loaded, model(1))
+    assert np.array_equal(loaded(np.ones(3)), model(0)(np.ones(3)))
+
+
+def test_shapes_alone_are_enough_to_load(folder: Path):
+    like = eqx.filter_eval_shape(eqx.nn.MLP, 3, 2, 4, 1, key=jax.random.key(1))
+    assert eqx.tree_equal(load_weights(folder, like, "vision"), model(0))
+    assert "not float32[5, 3]" in refusal(folder, eqx.filter_eval_shape(eqx.nn.MLP, 3, 2, 5, 1, key=jax.random.key(1)))
+
+
+def refusal(folder: Path, like=None, kind: str = "vision") -> str:
+    with pytest.raises(WeightsError) as error:
+        load_weights(folder, like or model(), kind)
+    sentence = str(error.value)
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+    return sentence
+
+
+def test_what_does_not_fit_is_refused_with_a_sentence(folder: Path):
+    path = folder / "weights.safetensors"
+    assert refusal(folder, kind="reward") == f"The weights in {folder} are of kind 'vision' and not 'reward'."
+    wider = f"The weights {path} do not fit this model: its .layers[0].weight is float32[4, 3] and not float32[5, 3]."
+    assert refusal(folder, model(width=5)) == wider
+    deeper = eqx.tree_at(lambda m: m.layers, model(), (*model().layers, *model().layers[:1]))
+    assert refusal(folder, deeper) == f"The weights {path} do not fit this model: it lacks .layers[2].bias and 1 more."
+    fewer = eqx.tree_at(lambda m: m.layers, model(), model().layers[:1])
+    assert "it also has .layers[1].bias and 1 more." in refusal(folder, fewer)
+
+
+def test_what_is_not_there_or_damaged_is_refused_with_a_sentence(folder: Path):
+    config, weights = folder / "config.json", folder / "weights.safetensors"
+    assert refusal(folder / "no") == f"There are no weights in {folder / 'no'}: config.json is missing."
+    weights.write_bytes(weights.read_bytes()[:-1])
+    assert refusal(folder).startswith(f"The weights {weights} are damaged: it is not a whole safetensors file")
+    weights.unlink()
+    assert refusal(folder) == f"There are no weights in {folder}: weights.safetensors is missing."
+    config.write_text(json.dumps({"kind": "vision", "version": 2}))
+    assert refusal(folder) == f"The weights in {folder} are of version 2; this code reads 1."
+    for text in ("{", "[]", '"kind"', '{"kind": "vision"}'):
+        config.write_text(text)
+        assert refusal(folder).startswith(f"{config} is not the configuration of weights")
+
+
+def test_a_configuration_cannot_claim_another_kind(tmp_path: Path):
+    with pytest.raises(WeightsError, match="kind"):
+        save_weights(tmp_path, model(), {"kind": "reward"}, "vision")
+    assert not list(tmp_path.iterdir())
