@@ -49,7 +49,7 @@ _LAPTOP_MODEL = MonetConfig(
     pooled_encoder=True,
     encoder_hidden=128,
     log_var_init=-4.0,
-    decoder_width=48,
+    decoder_width=64,
     decoder_patch=2,
     decoder_posed=True,
 )
@@ -58,7 +58,7 @@ VISION: dict[str, VisionConfig] = {
     "paper": VisionConfig(),
     "laptop": VisionConfig(
         model=_LAPTOP_MODEL,
-        steps=24_000,
+        steps=28_000,
         batch=8,
         optimiser="adam",
         learning_rate=2.5e-3,
@@ -67,7 +67,8 @@ VISION: dict[str, VisionConfig] = {
         clip=5000.0,
         average=0.998,
         beta=((0.2, 0.1), (0.45, 0.5)),
-        stages=(Stage(0.05, 2, 4), Stage(0.12, 4, 6), Stage(1.0, 6, 8)),
+        gamma=((0.2, 0.5), (0.45, 1.0)),
+        stages=(Stage(0.055, 2, 4), Stage(0.11, 4, 6), Stage(1.0, 6, 8)),
         evaluate_every=500,
     ),
     "debug": VisionConfig(
