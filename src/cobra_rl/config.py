@@ -1,6 +1,7 @@
 """Presets: values of the same frozen dataclasses, never a branch in the code.
 
-`debug` takes seconds (tests), `laptop` is for two CPU cores (what is shipped), `paper` has the paper's own numbers, for a GPU.
+`debug` takes seconds (tests), `laptop` is for two CPU cores (what is shipped), `paper` has the paper's own numbers, for
+a GPU.
 """
 
 import dataclasses
@@ -26,7 +27,7 @@ class Stage:
 class VisionConfig:
     """Training of the vision module. The defaults are the paper's."""
 
-    model: MonetConfig = MonetConfig()
+    model: MonetConfig = dataclasses.field(default_factory=MonetConfig)
     steps: int = 700_000
     batch: int = 16
     optimiser: Literal["rmsprop", "adam"] = "rmsprop"
@@ -49,7 +50,7 @@ _LAPTOP_MODEL = MonetConfig(
     pooled_encoder=True,
     encoder_hidden=128,
     log_var_init=-4.0,
-    decoder_width=64,
+    decoder_width=48,
     decoder_patch=2,
     decoder_posed=True,
 )
@@ -58,7 +59,7 @@ VISION: dict[str, VisionConfig] = {
     "paper": VisionConfig(),
     "laptop": VisionConfig(
         model=_LAPTOP_MODEL,
-        steps=28_000,
+        steps=26_000,
         batch=8,
         optimiser="adam",
         learning_rate=2.5e-3,
@@ -68,16 +69,18 @@ VISION: dict[str, VisionConfig] = {
         average=0.998,
         beta=((0.2, 0.1), (0.45, 0.5)),
         gamma=((0.2, 0.5), (0.45, 1.0)),
-        stages=(Stage(0.055, 2, 4), Stage(0.11, 4, 6), Stage(1.0, 6, 8)),
+        stages=(Stage(0.06, 2, 4), Stage(0.11, 4, 6), Stage(1.0, 6, 8)),
         evaluate_every=500,
     ),
     "debug": VisionConfig(
-        model=dataclasses.replace(_LAPTOP_MODEL, attention_channels=(8, 8), decoder_width=8, encoder_hidden=16),
+        model=dataclasses.replace(
+            _LAPTOP_MODEL, slots=3, attention_channels=(8, 8), decoder_width=8, decoder_layers=1, encoder_hidden=16
+        ),
         steps=12,
         batch=4,
         optimiser="adam",
         learning_rate=1e-3,
-        stages=(Stage(0.5, 2, 3), Stage(1.0, 3, 4)),
+        stages=(Stage(1.0, 2, 3),),
         evaluate_every=4,
         validation_scenes=8,
     ),

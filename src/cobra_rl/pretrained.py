@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,7 +16,9 @@ from cobra_rl.runtime.weights import load_weights, read_config
 
 SHIPPED = Path(__file__).parent / "weights"
 
-_encode, _masks, _decode = (eqx.filter_jit(f) for f in (monet.encode, monet.masks, monet.decode))
+_encode = eqx.filter_jit(monet.encode)
+_masks = eqx.filter_jit(monet.masks)
+_decode = eqx.filter_jit(monet.decode)
 
 
 class Vision:
@@ -41,7 +44,9 @@ def load_vision(folder: Path = SHIPPED / "vision") -> Vision:
     """The vision module whose weights lie in `folder`; a file that does not fit is refused."""
     config = read_config(folder, "vision")
     known = {field.name for field in dataclasses.fields(MonetConfig)}
-    settings = {key: tuple(v) if isinstance(v, list) else v for key, v in config.items() if key in known}
+    settings: dict[str, Any] = {
+        key: tuple(v) if isinstance(v, list) else v for key, v in config.items() if key in known
+    }
     like = eqx.filter_eval_shape(Monet, MonetConfig(**settings), jax.random.key(0))
     return Vision(load_weights(folder, like, "vision"))
 

@@ -24,8 +24,7 @@ SMALL = {
 
 
 def images(count: int = 2):
-    states, frames = jax.vmap(spriteworld.make("exploration").reset)(jax.random.split(KEY, count))
-    return frames
+    return jax.vmap(spriteworld.make("exploration").reset)(jax.random.split(KEY, count))[1]
 
 
 @pytest.fixture(scope="module", params=list(SMALL))

@@ -1,6 +1,7 @@
-"""Figures of a vision module as tables and JSON."""
+"""Figures of a vision module as a table and JSON."""
 
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -10,24 +11,52 @@ from rich.table import Table
 from cobra_rl.evaluation.vision import evaluate_suite, evaluate_vision
 from cobra_rl.pretrained import SHIPPED, load_vision
 
+Figures = dict[str, dict[str, float]]
 
-def report_vision(weights: Path | None, scenes: int, suite: bool, out: Path | None) -> dict:
-    """Evaluates, prints, and writes the figures with the command that made them."""
+COLUMNS = {  # what the table shows, and how it is headed
+    "fg_ari_attention": "FG-ARI\nattention",
+    "fg_ari_decoder": "FG-ARI\ndecoder",
+    "alone": "alone",
+    "split": "split",
+    "shared": "shared",
+    "mse": "MSE",
+    "position_error": "position",
+    "hue_error": "hue",
+    "saturation_error": "saturation",
+    "shape_accuracy": "shape",
+    "angle_error": "angle",
+}
+
+
+def report_vision(weights: Path | None, scenes: int, suite: bool, out: Path | None) -> Figures:
+    """Evaluates, prints one row an environment, and writes the figures with the command that made them."""
     if scenes < 10:
         raise ValueError(f"--scenes is {scenes}; at least 10 are needed to fit and test the probes.")
     vision = load_vision(weights or SHIPPED / "vision")
-    figures = (
-        evaluate_suite(vision, scenes) if suite else {"paper/exploration/train": evaluate_vision(vision, scenes=scenes)}
-    )
+    if suite:
+        figures = evaluate_suite(vision, scenes)
+    else:
+        figures = {"paper/exploration/train": evaluate_vision(vision, scenes=scenes)}
     console = Console()
-    names = list(next(iter(figures.values())))
-    table = Table("", *figures, title="vision on held-out scenes")
-    for name in names:
-        table.add_row(name, *(f"{column[name]:.4g}" if name in column else "" for column in figures.values()))
+    table = Table("scenes", *COLUMNS.values(), title="vision on held-out scenes")
+    for place, scores in figures.items():
+        table.add_row(place, *(_shown(scores.get(name, math.nan)) for name in COLUMNS))
     console.print(table)
-    record = {"command": "cobra " + " ".join(sys.argv[1:]), "figures": figures}
     if out is not None:
+        record = {"command": "cobra " + " ".join(sys.argv[1:]), "figures": _without_nan(figures)}
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps(record, indent=2) + "\n")
+        out.write_text(json.dumps(record, indent=2, allow_nan=False) + "\n")
         console.print(f"Raw figures: {out}")
-    return record
+    return figures
+
+
+def _shown(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3g}"
+
+
+def _without_nan(figures: Figures) -> dict[str, dict[str, float | None]]:
+    """JSON has no NaN: a figure that does not exist there (FG-ARI of single sprites) is null."""
+    return {
+        place: {name: None if math.isnan(value) else value for name, value in scores.items()}
+        for place, scores in figures.items()
+    }

@@ -1,15 +1,16 @@
 """Attention: which pixels belong to which slot.
 
 Both networks are MONet's recurrence: the scope s_k is what no slot has taken yet (s_0 = 1); slot k takes the share
-alpha_k of it, m_k = s_k alpha_k, and leaves s_{k+1} = s_k (1 - alpha_k); the last slot takes what is left. They differ in
-what the U-Net that gives alpha_k sees.
+alpha_k of it, m_k = s_k alpha_k, and leaves s_{k+1} = s_k (1 - alpha_k); the last slot takes what is left. They differ
+in what the U-Net that gives alpha_k sees.
 
 `ScopeAttention` is MONet's: the whole image and the log-scope. It must settle by itself which object comes next, and
 that takes most of MONet's training.
 
 `SeededAttention` is ours, for the laptop: after slot 0, each step fixes a seed, the pixel around which the scope is
 largest, and looks at a glimpse around it: the image, the scope, and how each pixel's colour differs from the seed's.
-What is left to learn is which pixels belong with the seed. Only the inference network changes, not the generative model.
+What is left to learn is which pixels belong with the seed. Only the inference network changes; the generative model
+is MONet's.
 """
 
 import equinox as eqx

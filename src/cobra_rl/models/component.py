@@ -37,8 +37,8 @@ class PooledEncoder(eqx.Module):
     """Features of every 2 x 2 cell averaged with the mask as weight, then an MLP.
 
     A cell is described by its mask, its masked colours and its place relative to the mask's centroid. What the mask and
-    the colours say by themselves (centroid, mean colour, moments of the shape) also reaches the posterior mean through a
-    linear map that starts large, so that the decoder is told where, of what colour and of what shape a thing is from
+    the colours say by themselves (centroid, mean colour, moments of the shape) also reaches the posterior mean through
+    a linear map that starts large, so that the decoder is told where, of what colour and of what shape a thing is from
     the first step on.
     """
 
@@ -89,8 +89,8 @@ def _moments(offset: Float[Array, "B h w 2"], share: Float[Array, "B h w"]) -> l
 class BroadcastDecoder(eqx.Module):
     """Spatial broadcast decoder: latents and coordinates at every cell -> RGB means and a mask logit.
 
-    With `posed`, the latents also shift the weights on the coordinates, so that hidden units of the first layer are half-planes
-    whose place and direction depend on the latents; the layers then are 1x1 convolutions (a function of latents and place).
+    With `posed`, the latents also shift the weights on the coordinates, so that hidden units of the first layer are
+    half-planes whose place and direction depend on the latents; the layers then are 1x1 convolutions.
     """
 
     latent_in: Linear
@@ -113,7 +113,7 @@ class BroadcastDecoder(eqx.Module):
         self.size, self.patch = size, patch
 
     def __call__(self, z: Float[Array, "B M"]) -> tuple[Float[Array, "B H W 3"], Float[Array, "B H W"]]:
-        """RGB means and mask logits. Broadcasting z before the first layer is done in closed form: cells x (2 + 1) weights."""
+        """RGB means and mask logits. The first layer is in closed form: latents need not be broadcast before it."""
         cells = self.size // self.patch
         place = jnp.concatenate([coordinates(cells).reshape(-1, 2), jnp.ones((cells**2, 1))], -1)
         place_in = jnp.broadcast_to(self.place_in, (z.shape[0], *self.place_in.shape))

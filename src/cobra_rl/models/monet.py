@@ -1,7 +1,7 @@
 """MONet, the vision module of COBRA: V_enc, V_dec and the loss that trains them.
 
-An attention network divides the image into K masks; a component VAE, shared by all slots, explains each masked part with
-M latents (Burgess et al. 2019; COBRA's appendix "Vision Module").
+An attention network divides the image into K masks; a component VAE, shared by all slots, explains each masked part
+with M latents (Burgess et al. 2019; COBRA's appendix "Vision Module").
 
 Axes: B batch, K slots, M latents, H W C image.
 """

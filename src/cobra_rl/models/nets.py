@@ -1,6 +1,6 @@
 """The few building blocks that the models share. Images are NHWC; convolutions are written to be fast on a CPU too.
 
-Weights start as a truncated normal of variance gain / fan_in, biases at zero (as in the paper, which gives no variance).
+Weights start as a truncated normal of variance gain / fan_in, biases at zero (the paper gives no variance).
 """
 
 import itertools

@@ -135,15 +135,15 @@ def train(config: VisionConfig, folder: Path, seed: int = 0, name: str = "vision
             weights = LossWeights(*(jnp.float32(_at(schedule, share)) for schedule in (config.beta, config.gamma)))
             state, metrics = compiled[stage](state, jax.random.fold_in(keys, step), weights)
             step += 1
-            last = step == config.steps
-            if step % REPORT_EVERY == 0 or last or step % config.evaluate_every == 0:
-                scalars = _finite(metrics, step, folder)
-                log.progress(step, scalars)
-            if step % config.evaluate_every == 0 or last:
+            due = step % config.evaluate_every == 0 or step == config.steps
+            if not due and step % REPORT_EVERY:
+                continue
+            scalars = _finite(metrics, step, folder)
+            log.progress(step, scalars)
+            if due:
                 vision = Vision(state.average)
-                scores = quick_scores(vision, validation)
                 minutes = (seconds + time.monotonic() - began) / 60
-                log.write(step, scalars | scores | {"minutes": minutes})
+                log.write(step, scalars | quick_scores(vision, validation) | {"minutes": minutes})
                 log.picture(step, "decomposition", decomposition(vision, validation.images[:6]))
                 save()
         if stop.requested:
@@ -159,7 +159,9 @@ def decomposition(vision: Vision, images: np.ndarray) -> np.ndarray:
     rows = []
     for scene, picture, components, masks in zip(images, *decoded, strict=True):
         parts = [scene / 255.0, picture, *(components * masks[..., None])]
-        rows.append(np.concatenate([np.pad(part, ((1, 1), (1, 1), (0, 0)), constant_values=0.4) for part in parts], axis=1))
+        rows.append(
+            np.concatenate([np.pad(part, ((1, 1), (1, 1), (0, 0)), constant_values=0.4) for part in parts], axis=1)
+        )
     return (np.clip(np.concatenate(rows), 0.0, 1.0) * 255).astype(np.uint8)
 
 
@@ -172,7 +174,7 @@ def _finite(metrics: dict[str, Array], step: int, folder: Path) -> dict[str, flo
     scalars = {name: float(value) for name, value in metrics.items()}
     if not math.isfinite(scalars.get("loss", 0.0)):
         raise Diverged(
-            f"The loss is {scalars['loss']} at step {step}; the last good checkpoint is kept in {folder / 'checkpoints'}: "
-            "run again with another --seed or a lower learning rate."
+            f"The loss is {scalars['loss']} at step {step}; the last good checkpoint is kept in "
+            f"{folder / 'checkpoints'}: run the same command to go on from it, or take another --seed."
         )
     return scalars
