@@ -76,12 +76,12 @@ VISION: dict[str, VisionConfig] = {
         model=dataclasses.replace(
             _LAPTOP_MODEL, slots=3, attention_channels=(8, 8), decoder_width=8, decoder_layers=1, encoder_hidden=16
         ),
-        steps=12,
+        steps=24,
         batch=4,
         optimiser="adam",
         learning_rate=1e-3,
         stages=(Stage(1.0, 2, 3),),
-        evaluate_every=4,
+        evaluate_every=8,
         validation_scenes=8,
     ),
 }

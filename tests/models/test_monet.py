@@ -17,14 +17,15 @@ from cobra_rl.models.monet import LossWeights, Monet, MonetConfig
 KEY = jax.random.key(0)
 SMALL = {
     "scope": dataclasses.replace(
-        MonetConfig(), slots=3, attention_channels=(4, 4), attention_mlp=8, encoder_hidden=8, decoder_width=4
+        MonetConfig(), size=32, slots=3, attention_channels=(4, 4), attention_mlp=8, encoder_hidden=8, decoder_width=4
     ),
     "seeded": dataclasses.replace(VISION["debug"].model, slots=4),
 }
 
 
-def images(count: int = 2):
-    return jax.vmap(spriteworld.make("exploration").reset)(jax.random.split(KEY, count))[1]
+def images(count: int = 2, size: int = 64):
+    frames = jax.vmap(spriteworld.make("exploration").reset)(jax.random.split(KEY, count))[1]
+    return frames[:, :: 64 // size, :: 64 // size]
 
 
 @pytest.fixture(scope="module", params=list(SMALL))
@@ -34,14 +35,15 @@ def model(request):
 
 def test_shapes_and_masks(model):
     K, M = model.config.slots, model.config.latents
-    x = images()
-    m = monet.masks(model, x)
-    assert m.shape == (2, K, 64, 64)
+    size = model.config.size
+    x = images(2, size)
+    m = eqx.filter_jit(monet.masks)(model, x)
+    assert m.shape == (2, K, size, size)
     np.testing.assert_allclose(m.sum(1), 1.0, atol=1e-5)
-    slots = monet.encode(model, x)
+    slots = eqx.filter_jit(monet.encode)(model, x)
     assert slots.shape == (2, K, M)
-    np.testing.assert_array_equal(slots, monet.encode(model, x))  # deterministic
-    decoded = monet.decode(model, slots)
+    np.testing.assert_array_equal(slots, eqx.filter_jit(monet.encode)(model, x))  # deterministic
+    decoded = eqx.filter_jit(monet.decode)(model, slots)
     np.testing.assert_allclose(decoded.masks.sum(1), 1.0, atol=1e-5)
     np.testing.assert_allclose(decoded.image, (decoded.masks[..., None] * decoded.components).sum(1), atol=1e-5)
 
@@ -56,8 +58,8 @@ def test_a_slot_is_decoded_without_regard_to_its_place(model):
 def test_the_loss_is_its_formula(model):
     """The three terms, from the model's own masks, posteriors and drawings, in plain NumPy."""
     config = model.config
-    frames = images(3)
-    total, metrics = monet.loss(model, frames, KEY, LossWeights(0.3, 0.7))
+    frames = images(3, config.size)
+    total, metrics = eqx.filter_jit(monet.loss)(model, frames, KEY, LossWeights(0.3, 0.7))
 
     x = np.asarray(frames) / 255.0 * np.array(config.rgb_scale)
     seed_key, *noise_keys = jax.random.split(KEY, config.slots + 1)
@@ -84,7 +86,8 @@ def test_the_loss_is_its_formula(model):
 
 
 def test_every_weight_learns(model):
-    gradients = eqx.filter_grad(lambda m: monet.loss(m, images(4), KEY, LossWeights())[0])(model)
+    frames = images(4, model.config.size)
+    gradients = eqx.filter_jit(eqx.filter_grad(lambda m: monet.loss(m, frames, KEY, LossWeights())[0]))(model)
     for path, leaf in jax.tree_util.tree_leaves_with_path(gradients):
         assert np.isfinite(leaf).all()
         assert np.abs(leaf).max() > 0, jax.tree_util.keystr(path)

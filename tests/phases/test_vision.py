@@ -17,17 +17,33 @@ from cobra_rl.config import VISION
 from cobra_rl.phases import vision
 from cobra_rl.pretrained import load_vision
 
+ON_ONE_CORE = """
+import os
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+from cobra_rl.cli import main
+main()
+"""
 
-def cobra(folder: Path, cache: Path, *extra: str) -> subprocess.Popen:
-    """`cobra train vision` on the debug preset, on one core: two threads may differ in the last bits."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "cobra_rl.cli", "train", "vision", "--preset", "debug", "--out", str(folder), *extra],
+
+def cobra(folder: Path, cache: Path, stop_at: Path | None = None) -> str:
+    """The output of `cobra train vision` on the debug preset; SIGTERM once `stop_at` exists.
+
+    On one core, for two threads may differ in the last bits.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", ON_ONE_CORE, "train", "vision", "--preset", "debug", "--out", str(folder)],
         env=os.environ | {"JAX_COMPILATION_CACHE_DIR": str(cache), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"},
-        preexec_fn=lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-    )
+    ) as process:
+        while stop_at is not None and not stop_at.exists() and process.poll() is None:
+            time.sleep(0.02)
+        if stop_at is not None:
+            process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=500)
+    assert process.returncode == 0, output
+    return output
 
 
 def weights(folder: Path) -> dict[str, np.ndarray]:
@@ -37,30 +53,18 @@ def weights(folder: Path) -> dict[str, np.ndarray]:
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs a way to run on one core")
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
     whole, parts, cache = tmp_path / "whole", tmp_path / "parts", tmp_path / "cache"
-    process = cobra(whole, cache)
-    output, _ = process.communicate(timeout=500)
-    assert process.returncode == 0, output
-    assert str(whole / "weights") in output
-
-    process = cobra(parts, cache)
-    first = parts / "checkpoints" / "step_00000004.safetensors"
-    while not first.exists() and process.poll() is None:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=500)
-    assert process.returncode == 0, output
+    assert str(whole / "weights") in cobra(whole, cache)
+    output = cobra(parts, cache, stop_at=parts / "checkpoints" / "step_00000008.safetensors")
     stopped = max(int(file.stem.removeprefix("step_")) for file in (parts / "checkpoints").glob("*.safetensors"))
-    assert "the same command goes on from here" in output or stopped == 12
-    process = cobra(parts, cache)
-    output, _ = process.communicate(timeout=500)
-    assert process.returncode == 0, output
+    assert f"Stopped at step {stopped} of 24; the same command goes on from here." in output
+    cobra(parts, cache)
 
     expected, found = weights(whole), weights(parts)
     assert expected.keys() == found.keys()
     for name in expected:
         np.testing.assert_array_equal(expected[name], found[name], err_msg=name)
     logs = [[json.loads(line) for line in (f / "log.jsonl").read_text().splitlines()] for f in (whole, parts)]
-    assert [row["step"] for row in logs[0]] == [4, 8, 12]
+    assert [row["step"] for row in logs[0]] == [8, 16, 24]
     for one, other in zip(*logs, strict=True):
         assert {k: v for k, v in one.items() if k != "minutes"} == {k: v for k, v in other.items() if k != "minutes"}
 
@@ -81,14 +85,14 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_p
         def poisoned(state, key, loss_weights):
             calls.append(1)
             state, metrics = step(state, key, loss_weights)
-            return state, metrics | {"loss": np.float32("nan")} if len(calls) > 5 else metrics
+            return state, metrics | {"loss": np.float32("nan")} if len(calls) > 9 else metrics
 
         return poisoned
 
     monkeypatch.setattr(vision, "make_step", make_step)
-    with pytest.raises(vision.Diverged, match="loss is nan at step 8; the last good checkpoint is kept in"):
+    with pytest.raises(vision.Diverged, match="loss is nan at step 16; the last good checkpoint is kept in"):
         vision.train(VISION["debug"], tmp_path)
-    assert [file.name for file in (tmp_path / "checkpoints").iterdir()] == ["step_00000004.safetensors"]
+    assert [file.name for file in (tmp_path / "checkpoints").iterdir()] == ["step_00000008.safetensors"]
     assert (tmp_path / "pictures").exists()
 
 

@@ -79,9 +79,7 @@ def test_clicks(task, mode):
     for action, scene in zip(actions[::2], batch[::2], strict=True):  # half of the clicks on or near a sprite
         action[:2] = np.clip(scene[rng.integers(len(scene))].position + rng.normal(scale=0.06, size=2), 0, 1)
     ours = states(batch)
-    clear = np.array([_distance_to_edges(s, a[:2]) > 1e-6 for s, a in zip(batch, actions, strict=True)])
-    assert clear.mean() > 0.99
-
+    before = np.asarray(ours.sprites.position)
     key = jax.random.key(0)
     env = spriteworld.make(task, mode, "released")
     stepped, _, _, _, info = jax.jit(jax.vmap(lambda s, a: env.advance(key, s, a)))(ours, jnp.asarray(actions))
@@ -91,10 +89,15 @@ def test_clicks(task, mode):
         hit = space.get_sprite_from_position(action[:2], scene)
         moved[i] = -1 if hit is None else [sprite is hit for sprite in scene].index(True)
         space.step(action, scene, keep_in_frame=True)
-    np.testing.assert_array_equal(np.asarray(info["moved"])[clear], moved[clear])
+    on_edge = np.asarray(info["moved"]) != moved  # the only clicks that may differ lie within 1e-6 of an edge
+    for i in np.flatnonzero(on_edge):
+        for sprite, start in zip(batch[i], before[i], strict=False):
+            sprite._position = start
+        assert _distance_to_edges(batch[i], actions[i, :2]) <= 1e-6
+    assert on_edge.mean() < 0.001
     assert (moved >= 0).mean() > 0.2
     expected = np.asarray(states(batch).sprites.position)
-    np.testing.assert_allclose(np.asarray(stepped.sprites.position)[clear], expected[clear], atol=1e-6)
+    np.testing.assert_allclose(np.asarray(stepped.sprites.position)[~on_edge], expected[~on_edge], atol=1e-6)
 
 
 def _distance_to_edges(scene: list, point: np.ndarray) -> float:
@@ -122,9 +125,8 @@ def test_clicks_on_all_shapes_at_all_angles():
     _, moved = jax.jit(jax.vmap(lambda s, a: select_move(key, s, a, 0.0)))(states(batch).sprites, jnp.asarray(clicks))
     space = oracle.config("exploration", "train")["action_space"]
     for scene, click, index in zip(batch, clicks, np.asarray(moved), strict=True):
-        if _distance_to_edges(scene, click[:2]) > 1e-6:
-            hit = space.get_sprite_from_position(click[:2], scene)
-            assert hit is (None if index < 0 else scene[index])
+        hit = space.get_sprite_from_position(click[:2], scene)
+        assert hit is (None if index < 0 else scene[index]) or _distance_to_edges(scene, click[:2]) <= 1e-6
 
 
 @pytest.mark.parametrize(("task", "mode"), CONFIGS)

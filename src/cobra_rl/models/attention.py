@@ -75,10 +75,10 @@ class SeededAttention(eqx.Module):
         seed = pick_seed(scope, key)
         seen = jnp.pad(jnp.concatenate([x, scope[..., None]], -1), (*padding, (0, 0)))
 
-        def cut(image: Float[Array, "h w 4"], at: Int[Array, " 2"]) -> Float[Array, "w w 4"]:
+        def cut(image: Float[Array, "h w 4"], at: Int[Array, " 2"]) -> Float[Array, "s s 4"]:
             return jax.lax.dynamic_slice(image, (at[0], at[1], 0), (self.window, self.window, 4))
 
-        def paste(logit: Float[Array, "w w"], at: Int[Array, " 2"]) -> Float[Array, "h w"]:
+        def paste(logit: Float[Array, "s s"], at: Int[Array, " 2"]) -> Float[Array, "h w"]:
             return jax.lax.dynamic_update_slice(jnp.full(seen.shape[1:3], OUTSIDE), logit, (at[0], at[1]))
 
         glimpse = jax.vmap(cut)(seen, seed)

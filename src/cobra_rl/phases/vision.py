@@ -102,7 +102,7 @@ def make_step(config: VisionConfig, stage: Stage):
             state.average,
             model,
         )
-        return TrainState(model, average, optimiser_state), metrics | {"gradient": optax.global_norm(gradients)}
+        return TrainState(model, average, optimiser_state), metrics | {"gradient": optax.tree.norm(gradients)}
 
     return lambda state, key, weights: step((key, weights), state)
 
