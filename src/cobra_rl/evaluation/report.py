@@ -14,22 +14,22 @@ from cobra_rl.pretrained import SHIPPED, load_vision
 Figures = dict[str, dict[str, float]]
 
 COLUMNS = {  # what the table shows, and how it is headed
-    "fg_ari_attention": "FG-ARI\nattention",
-    "fg_ari_decoder": "FG-ARI\ndecoder",
-    "alone": "alone",
-    "split": "split",
-    "shared": "shared",
-    "mse": "MSE",
-    "position_error": "position",
-    "hue_error": "hue",
-    "saturation_error": "saturation",
-    "shape_accuracy": "shape",
-    "angle_error": "angle",
+    "fg_ari_attention": "FG-ARI, attention",
+    "fg_ari_decoder": "FG-ARI, decoder",
+    "alone": "sprites alone in a slot",
+    "split": "sprites split over slots",
+    "shared": "sprites sharing a slot",
+    "mse": "MSE of V_dec(V_enc(x))",
+    "position_error": "position error",
+    "hue_error": "hue error",
+    "saturation_error": "saturation error",
+    "shape_accuracy": "shape accuracy",
+    "angle_error": "angle error, degrees",
 }
 
 
 def report_vision(weights: Path | None, scenes: int, suite: bool, out: Path | None) -> Figures:
-    """Evaluates, prints one row an environment, and writes the figures with the command that made them."""
+    """Evaluates, prints a table an environment, and writes the figures with the command that made them."""
     if scenes < 10:
         raise ValueError(f"--scenes is {scenes}; at least 10 are needed to fit and test the probes.")
     vision = load_vision(weights or SHIPPED / "vision")
@@ -38,10 +38,11 @@ def report_vision(weights: Path | None, scenes: int, suite: bool, out: Path | No
     else:
         figures = {"paper/exploration/train": evaluate_vision(vision, scenes=scenes)}
     console = Console()
-    table = Table("scenes", *COLUMNS.values(), title="vision on held-out scenes")
-    for place, scores in figures.items():
-        table.add_row(place, *(_shown(scores.get(name, math.nan)) for name in COLUMNS))
-    console.print(table)
+    for place, scores in figures.items():  # a figure a row: fits any terminal
+        table = Table("figure", "", title=f"vision on held-out scenes: {place}")
+        for name, heading in COLUMNS.items():
+            table.add_row(heading, _shown(scores.get(name, math.nan)))
+        console.print(table)
     if out is not None:
         record = {"command": "cobra " + " ".join(sys.argv[1:]), "figures": _without_nan(figures)}
         out.parent.mkdir(parents=True, exist_ok=True)
