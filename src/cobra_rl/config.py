@@ -47,19 +47,18 @@ class VisionConfig:
 _LAPTOP_MODEL = MonetConfig(
     attention_channels=(24, 48, 64),
     attention_window=32,
-    pooled_encoder=True,
+    encoder_window=24,
     encoder_hidden=128,
     log_var_init=-4.0,
     decoder_width=48,
     decoder_patch=2,
-    decoder_posed=True,
 )
 
 VISION: dict[str, VisionConfig] = {
     "paper": VisionConfig(),
     "laptop": VisionConfig(
         model=_LAPTOP_MODEL,
-        steps=26_000,
+        steps=24_000,
         batch=8,
         optimiser="adam",
         learning_rate=2.5e-3,

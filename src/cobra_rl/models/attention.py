@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from cobra_rl.models.nets import Conv, UNet, coordinates, space_to_depth
+from cobra_rl.models.nets import Conv, UNet, coordinates, cut_windows, space_to_depth
 
 LogMasks = Float[Array, "B K H W"]
 OUTSIDE = -15.0  # logit of alpha outside the glimpse
@@ -71,17 +71,14 @@ class SeededAttention(eqx.Module):
         self, x: Float[Array, "B H W 3"], scope: Float[Array, "B H W"], key: PRNGKeyArray | None
     ) -> Float[Array, "B H W"]:
         """The logit of alpha_k: from the U-Net within the window around the seed, OUTSIDE elsewhere."""
-        half, padding = self.window // 2, ((0, 0), (self.window // 2,) * 2, (self.window // 2,) * 2)
+        half, size = self.window // 2, x.shape[1]
         seed = pick_seed(scope, key)
-        seen = jnp.pad(jnp.concatenate([x, scope[..., None]], -1), (*padding, (0, 0)))
-
-        def cut(image: Float[Array, "h w 4"], at: Int[Array, " 2"]) -> Float[Array, "s s 4"]:
-            return jax.lax.dynamic_slice(image, (at[0], at[1], 0), (self.window, self.window, 4))
 
         def paste(logit: Float[Array, "s s"], at: Int[Array, " 2"]) -> Float[Array, "h w"]:
-            return jax.lax.dynamic_update_slice(jnp.full(seen.shape[1:3], OUTSIDE), logit, (at[0], at[1]))
+            canvas = jnp.full((size + self.window, size + self.window), OUTSIDE)
+            return jax.lax.dynamic_update_slice(canvas, logit, (at[0], at[1]))
 
-        glimpse = jax.vmap(cut)(seen, seed)
+        glimpse = cut_windows(jnp.concatenate([x, scope[..., None]], -1), seed, self.window)
         logit = self._alpha(glimpse[..., :3], glimpse[..., 3], glimpse[:, half, half, :3])
         return jax.vmap(paste)(logit, seed)[:, half:-half, half:-half]
 

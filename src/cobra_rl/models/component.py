@@ -1,6 +1,7 @@
 """The component VAE, shared by all slots: q(z_k | x, m_k) and the spatial broadcast decoder p(x, c | z_k).
 
-`ConvEncoder` is MONet's; `PooledEncoder` is ours, for the laptop. Only the inference network differs.
+`ConvEncoder` and `BroadcastDecoder` are MONet's. `GlimpseEncoder` and `CentredDecoder` are ours, for the laptop: they
+are told what MONet has to find out, that a thing has a place and looks the same wherever it is.
 """
 
 import equinox as eqx
@@ -8,9 +9,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from cobra_rl.models.nets import MLP, Conv, Linear, coordinates, depth_to_space, space_to_depth
+from cobra_rl.models.nets import (
+    MLP,
+    Conv,
+    Linear,
+    coordinates,
+    corner_place,
+    cut_windows,
+    depth_to_space,
+    nearest_corner,
+)
 
 relu = jax.nn.relu
+CENTRE_SCALE = 0.5  # of a place in [-1, 1]^2 to a latent: about unit variance
 
 
 class ConvEncoder(eqx.Module):
@@ -33,43 +44,41 @@ class ConvEncoder(eqx.Module):
         return self.head(x.reshape(x.shape[0], -1))
 
 
-class PooledEncoder(eqx.Module):
-    """Features of every 2 x 2 cell averaged with the mask as weight, then an MLP.
+class GlimpseEncoder(eqx.Module):
+    """The mask in a window around its centroid, the mean colour under it and its moments, then an MLP.
 
-    A cell is described by its mask, its masked colours and its place relative to the mask's centroid. What the mask and
-    the colours say by themselves (centroid, mean colour, moments of the shape) also reaches the posterior mean through
-    a linear map that starts large, so that the decoder is told where, of what colour and of what shape a thing is from
-    the first step on.
+    A linear map carries what can be read off directly (centroid, mean colour, moments of the shape) to the posterior
+    means as well, so that the decoder is told where, of what colour and of what shape a thing is from the first step
+    on; the centroid goes to the first two latents, where `CentredDecoder` expects it.
     """
 
-    cell: MLP
     head: MLP
     skip: Linear
+    window: int = eqx.field(static=True)
 
-    def __init__(self, latents: int, width: int, hidden: int, key: PRNGKeyArray):
-        cell_key, head_key, skip_key = jax.random.split(key, 3)
-        self.cell = MLP((4 + 12 + 2, width // 2, width), cell_key, last_gain=2.0)
-        self.head = MLP((width + 12, hidden, hidden, 2 * latents), head_key, last_gain=0.3)
-        self.skip = Linear(9, latents, skip_key, gain=8.0)
+    def __init__(self, latents: int, window: int, hidden: int, key: PRNGKeyArray):
+        head_key, skip_key = jax.random.split(key)
+        self.head = MLP((window**2 + 14, hidden, hidden, 2 * latents), head_key, last_gain=0.3)
+        self.skip = Linear(7, latents - 2, skip_key, gain=6.0)
+        self.window = window
 
     def __call__(self, x: Float[Array, "B H W 3"], mask: Float[Array, "B H W"]) -> Float[Array, "B P"]:
         """Means and log-variances, P = 2M."""
-        cell_mask = space_to_depth(mask[..., None], 2)  # [B, h, w, 4]
-        cell_color = space_to_depth(x * mask[..., None], 2)  # [B, h, w, 12]
-        weight = cell_mask.mean(-1)
-        area = weight.sum((1, 2))[:, None]  # in cells
-        share = weight / (area + 0.5)[:, None]  # an empty mask gives zeros, not noise
-        place = coordinates(cell_mask.shape[1])
+        size = mask.shape[1]
+        area = mask.sum((1, 2))[:, None]
+        share = mask / (area + 2.0)[:, None]  # an empty mask gives zeros, not noise
+        place = coordinates(size)
         centroid = jnp.einsum("bhw,hwc->bc", share, place)
-        color = cell_color.reshape(*cell_color.shape[:3], 4, 3).mean(3).sum((1, 2)) / (area + 0.5)
-        offset = 8.0 * (place - centroid[:, None, None])  # about 1 at the edge of a sprite
-        cells = jnp.concatenate([cell_mask, cell_color, jnp.clip(offset, -2.0, 2.0)], -1)
-        pooled = jnp.einsum("bhwf,bhw->bf", relu(self.cell(cells)), share)
-        second, third, fourth = _moments(jnp.clip(offset, -2.5, 2.5), share)
-        summary = jnp.concatenate([centroid, color, third, fourth], -1)
-        everything = jnp.concatenate([pooled, summary, second, jnp.log(area + 0.5) / 3.0], -1)
-        mean, log_var = jnp.split(self.head(everything), 2, axis=-1)
-        return jnp.concatenate([mean + self.skip(summary), log_var], -1)
+        color = jnp.einsum("bhw,bhwc->bc", share, x)
+        at = nearest_corner(centroid, size)
+        glimpse = cut_windows(mask[..., None], at, self.window).reshape(mask.shape[0], -1)
+        shift = 0.25 * size * (corner_place(at, size) - centroid)  # what rounding to whole pixels took, about [-1, 1]
+        second, third, fourth = _moments(jnp.clip(8.0 * (place - centroid[:, None, None]), -2.5, 2.5), share)
+        summary = jnp.concatenate([color, third, fourth], -1)
+        everything = [glimpse, shift, centroid, summary, second, jnp.log(area + 2.0) / 4.0]
+        mean, log_var = jnp.split(self.head(jnp.concatenate(everything, -1)), 2, axis=-1)
+        direct = jnp.concatenate([centroid / CENTRE_SCALE, self.skip(summary)], -1)
+        return jnp.concatenate([mean + direct, log_var], -1)
 
 
 def _moments(offset: Float[Array, "B h w 2"], share: Float[Array, "B h w"]) -> list[Float[Array, "B 2"]]:
@@ -87,40 +96,62 @@ def _moments(offset: Float[Array, "B h w 2"], share: Float[Array, "B h w"]) -> l
 
 
 class BroadcastDecoder(eqx.Module):
-    """Spatial broadcast decoder: latents and coordinates at every cell -> RGB means and a mask logit.
-
-    With `posed`, the latents also shift the weights on the coordinates, so that hidden units of the first layer are
-    half-planes whose place and direction depend on the latents; the layers then are 1x1 convolutions.
-    """
+    """MONet's spatial broadcast decoder: latents and coordinates at every pixel -> RGB means and a mask logit."""
 
     latent_in: Linear
     place_in: Float[Array, "2 F"]
-    pose: MLP | None
-    layers: list[Conv] | list[Linear]
+    layers: list[Conv]
+    out: Linear
+    size: int = eqx.field(static=True)
+
+    def __init__(self, size: int, latents: int, width: int, layers: int, key: PRNGKeyArray):
+        latent_key, place_key, out_key, layer_key = jax.random.split(key, 4)
+        self.latent_in = Linear(latents, width, latent_key, gain=1.0)
+        # Coordinates start three times as large as usual, so that hidden units tell neighbouring pixels apart.
+        self.place_in = 3.0 * Linear(2, width, place_key, gain=1.0).weight
+        self.layers = [Conv(width, width, k) for k in jax.random.split(layer_key, layers)]
+        self.out = Linear(width, 4, out_key, gain=0.3)
+        self.size = size
+
+    def __call__(self, z: Float[Array, "B M"]) -> tuple[Float[Array, "B H W 3"], Float[Array, "B H W"]]:
+        """RGB means and mask logits. The first layer is in closed form: latents need not be broadcast before it."""
+        x = relu(coordinates(self.size) @ self.place_in + self.latent_in(z)[:, None, None])
+        for layer in self.layers:
+            x = relu(layer(x))
+        x = self.out(x)
+        return x[..., :3], x[..., 3]
+
+
+class CentredDecoder(eqx.Module):
+    """A spatial broadcast decoder that draws relative to a centre, the first two latents.
+
+    An MLP of the latents gives each hidden unit of the first layer its weights on the coordinates relative to the
+    centre and its bias: half-planes, of which the 1x1 convolutions after it put together any shape, at any angle,
+    wherever the centre is. It draws patches of `patch` x `patch` pixels.
+    """
+
+    half_planes: MLP
+    layers: list[Linear]
     out: Linear
     size: int = eqx.field(static=True)
     patch: int = eqx.field(static=True)
 
-    def __init__(self, size: int, latents: int, width: int, layers: int, patch: int, posed: bool, key: PRNGKeyArray):
-        latent_key, place_key, pose_key, out_key, layer_key = jax.random.split(key, 5)
-        self.latent_in = Linear(latents, width, latent_key, gain=1.0)
-        # Coordinates start three times as large as usual, so that hidden units tell neighbouring cells apart.
-        self.place_in = 3.0 * Linear(2, width, place_key, gain=1.0).weight
-        self.pose = MLP((latents, 64, 3 * width), pose_key) if posed else None
-        keys = jax.random.split(layer_key, layers)
-        self.layers = [Linear(width, width, k) for k in keys] if posed else [Conv(width, width, k) for k in keys]
+    def __init__(self, size: int, latents: int, width: int, layers: int, patch: int, key: PRNGKeyArray):
+        plane_key, layer_key, out_key = jax.random.split(key, 3)
+        self.half_planes = MLP((latents, 128, 128, 3 * width), plane_key, last_gain=2.0)
+        self.layers = [Linear(width, width, k) for k in jax.random.split(layer_key, layers)]
         self.out = Linear(width, 4 * patch**2, out_key, gain=0.3)
         self.size, self.patch = size, patch
 
     def __call__(self, z: Float[Array, "B M"]) -> tuple[Float[Array, "B H W 3"], Float[Array, "B H W"]]:
-        """RGB means and mask logits. The first layer is in closed form: latents need not be broadcast before it."""
+        """RGB means and mask logits."""
         cells = self.size // self.patch
-        place = jnp.concatenate([coordinates(cells).reshape(-1, 2), jnp.ones((cells**2, 1))], -1)
-        place_in = jnp.broadcast_to(self.place_in, (z.shape[0], *self.place_in.shape))
-        weight = jnp.concatenate([place_in, self.latent_in(z)[:, None]], 1)  # [B, 3, F]
-        if self.pose is not None:
-            weight = weight + self.pose(z).reshape(weight.shape)
-        x = relu(jnp.einsum("nc,bcf->bnf", place, weight)).reshape(z.shape[0], cells, cells, -1)
+        planes = self.half_planes(z).reshape(z.shape[0], 3, -1)
+        direction = 4.0 * planes[:, :2]  # sprites are small
+        bias = planes[:, 2] - jnp.einsum("bc,bcf->bf", CENTRE_SCALE * z[:, :2], direction)
+        place = coordinates(cells).reshape(-1, 2)
+        x = relu(jnp.einsum("nc,bcf->bnf", place, direction) + bias[:, None])
+        x = x.reshape(z.shape[0], cells, cells, -1)
         for layer in self.layers:
             x = relu(layer(x))
         x = depth_to_space(self.out(x), self.patch)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
 from cobra_rl.models.attention import ScopeAttention, SeededAttention
-from cobra_rl.models.component import BroadcastDecoder, ConvEncoder, PooledEncoder
+from cobra_rl.models.component import BroadcastDecoder, CentredDecoder, ConvEncoder, GlimpseEncoder
 
 Images = UInt8[Array, "B H W 3"]
 Slots = Float[Array, "B K M"]
@@ -34,14 +34,12 @@ class MonetConfig:
     attention_channels: tuple[int, ...] = (32, 32, 64, 64, 64)  # of each level of the U-Net
     attention_window: int = 0  # 0: the whole image (MONet); else seeded glimpses of this many pixels squared
     attention_mlp: int = 128  # width of the MLP at the bottom of MONet's U-Net
-    pooled_encoder: bool = False  # features averaged under the mask, instead of MONet's strided convolutions
-    encoder_width: int = 64  # features of a cell in the pooled encoder
+    encoder_window: int = 0  # 0: MONet's strided convolutions; else a glimpse of the mask of this many pixels squared
     encoder_hidden: int = 256  # width of the MLP that ends in the posterior
     log_var_init: float = 0.0  # added to the posterior's log-variance; negative: latents carry information at once
     decoder_width: int = 32  # channels of the broadcast decoder
     decoder_layers: int = 3  # hidden layers after the first
-    decoder_patch: int = 1  # the decoder draws patches of this many pixels squared
-    decoder_posed: bool = False  # latents also shift the decoder's weights on coordinates; then layers are 1x1
+    decoder_patch: int = 0  # 0: MONet's, 3x3 convolutions; else centred, drawing patches of this many pixels squared
 
 
 class LossWeights(NamedTuple):
@@ -63,8 +61,8 @@ class Monet(eqx.Module):
     """Attention network and component VAE."""
 
     attention: ScopeAttention | SeededAttention
-    encoder: ConvEncoder | PooledEncoder
-    decoder: BroadcastDecoder
+    encoder: ConvEncoder | GlimpseEncoder
+    decoder: BroadcastDecoder | CentredDecoder
     config: MonetConfig = eqx.field(static=True)
 
     def __init__(self, config: MonetConfig, key: PRNGKeyArray):
@@ -74,13 +72,15 @@ class Monet(eqx.Module):
             self.attention = SeededAttention(c.attention_channels, c.attention_window, attention_key)
         else:
             self.attention = ScopeAttention(c.size, c.attention_channels, c.attention_mlp, attention_key)
-        if c.pooled_encoder:
-            self.encoder = PooledEncoder(c.latents, c.encoder_width, c.encoder_hidden, encoder_key)
+        if c.encoder_window:
+            self.encoder = GlimpseEncoder(c.latents, c.encoder_window, c.encoder_hidden, encoder_key)
         else:
             self.encoder = ConvEncoder(c.size, c.latents, c.encoder_hidden, encoder_key)
-        self.decoder = BroadcastDecoder(
-            c.size, c.latents, c.decoder_width, c.decoder_layers, c.decoder_patch, c.decoder_posed, decoder_key
-        )
+        draw = (c.size, c.latents, c.decoder_width, c.decoder_layers)
+        if c.decoder_patch:
+            self.decoder = CentredDecoder(*draw, c.decoder_patch, decoder_key)
+        else:
+            self.decoder = BroadcastDecoder(*draw, decoder_key)
 
 
 def _preprocess(model: Monet, images: Images) -> Float[Array, "B H W 3"]:

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 RELU_GAIN = 2.0
 
@@ -181,3 +181,25 @@ def coordinates(size: int) -> Float[Array, "H W 2"]:
     centres = (jnp.arange(size) + 0.5) / size * 2.0 - 1.0
     x, y = jnp.meshgrid(centres, -centres)
     return jnp.stack([x, y], -1)
+
+
+def nearest_corner(place: Float[Array, "B 2"], size: int) -> Int[Array, "B 2"]:
+    """(row, column) of the pixel corner, counted from the top left, that is nearest to (x, y) in [-1, 1]^2."""
+    row_column = (jnp.stack([-place[:, 1], place[:, 0]], -1) + 1.0) / 2.0 * size
+    return jnp.clip(jnp.round(lax.stop_gradient(row_column)), 0, size).astype(jnp.int32)
+
+
+def corner_place(at: Int[Array, "B 2"], size: int) -> Float[Array, "B 2"]:
+    """(x, y) in [-1, 1]^2 of a pixel corner (row, column)."""
+    return jnp.stack([at[:, 1] * 2.0 / size - 1.0, 1.0 - at[:, 0] * 2.0 / size], -1)
+
+
+def cut_windows(x: Float[Array, "B H W C"], at: Int[Array, "B 2"], window: int) -> Float[Array, "B s s C"]:
+    """The window around the pixel corner `at` of each image; zero outside the image."""
+    half = window // 2
+    padded = jnp.pad(x, ((0, 0), (half, half), (half, half), (0, 0)))
+
+    def cut(image: Float[Array, "h w C"], at: Int[Array, " 2"]) -> Float[Array, "s s C"]:
+        return lax.dynamic_slice(image, (at[0], at[1], 0), (window, window, x.shape[-1]))
+
+    return jax.vmap(cut)(padded, at)
