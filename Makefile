@@ -15,8 +15,9 @@ demo: .venv/base  ## the main job: see the seven worlds at play
 test: .venv/test  ## all tests
 	$(BIN)/python -m pytest
 
-bench: .venv/test  ## measure the environment beside the real package
+bench: .venv/test .venv/bench  ## measure the environment beside the real package, vision beside PyTorch
 	$(BIN)/python benchmarks/env.py
+	$(BIN)/python benchmarks/vision.py
 
 lint: .venv/test .venv/lint  ## ruff and pyright
 	$(BIN)/ruff check .
@@ -38,6 +39,10 @@ clean:  ## remove what make made
 .venv/test: .venv/base
 	$(PIP) --editable '.[test]'
 	$(PIP) --no-deps spriteworld==1.0.2
+	@touch $@
+
+.venv/bench: .venv/base
+	$(PIP) --editable '.[bench]'
 	@touch $@
 
 .venv/lint: .venv/base

@@ -27,6 +27,7 @@ Task = Literal[
 Mode = Literal["train", "test"]
 Variant = Literal["paper", "released"]
 Preset = Literal["debug", "laptop", "paper"]
+FigureName = Literal["decomposition", "traversals"]
 
 
 @dataclass(frozen=True)
@@ -118,10 +119,31 @@ class EvaluateVision:
         report_vision(self.weights, self.scenes, self.suite, self.out)
 
 
+@dataclass(frozen=True)
+class Figures:
+    """Draw the paper's figures from the shipped weights: a PNG each, with its caption beside it."""
+
+    names: Annotated[tuple[FigureName, ...], tyro.conf.Positional] = ()
+    """Which; by default all."""
+    weights: Path | None = None
+    """Folder of the vision weights; by default the shipped ones."""
+    out: Path = Path("runs", "figures")
+    """The folder to write to."""
+
+    def run(self) -> None:
+        from cobra_rl.figures import FIGURES, write
+        from cobra_rl.pretrained import SHIPPED, load_vision
+
+        vision = load_vision(self.weights or SHIPPED / "vision")
+        for name in self.names or FIGURES:
+            print(f"{name}: {write(FIGURES[name](vision), name, self.out)}", flush=True)
+
+
 COMMANDS = {
     "play-random": PlayRandom,
     "train vision": TrainVision,
     "evaluate vision": EvaluateVision,
+    "figures": Figures,
 }
 
 
@@ -152,10 +174,14 @@ def _use_huge_pages() -> None:
     the user has set them.
     """
     if sys.platform == "linux" and "GLIBC_TUNABLES" not in os.environ and "pytest" not in sys.modules:
-        large = f"{2**32}:glibc.malloc.trim_threshold={2**33}"
-        os.environ["GLIBC_TUNABLES"] = f"glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold={large}"
+        os.environ["GLIBC_TUNABLES"] = huge_pages()
         sys.stdout.flush()
         os.execv(sys.executable, [sys.executable, "-m", "cobra_rl.cli", *sys.argv[1:]])
+
+
+def huge_pages() -> str:
+    """The allocator's settings, as GLIBC_TUNABLES has them."""
+    return f"glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold={2**32}:glibc.malloc.trim_threshold={2**33}"
 
 
 def _complain(error: Exception) -> int:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from cobra_rl.models import monet
 from cobra_rl.models.monet import Decoded, Monet, MonetConfig
-from cobra_rl.runtime.weights import load_weights, read_config
+from cobra_rl.runtime.weights import WeightsError, load_weights, read_config
 
 SHIPPED = Path(__file__).parent / "weights"
 
@@ -43,10 +43,9 @@ class Vision:
 def load_vision(folder: Path = SHIPPED / "vision") -> Vision:
     """The vision module whose weights lie in `folder`; a file that does not fit is refused."""
     config = read_config(folder, "vision")
-    known = {field.name for field in dataclasses.fields(MonetConfig)}
-    settings: dict[str, Any] = {
-        key: tuple(v) if isinstance(v, list) else v for key, v in config.items() if key in known
-    }
+    if unknown := config.keys() - {field.name for field in dataclasses.fields(MonetConfig)}:
+        raise WeightsError(f"The weights in {folder} are of another model: this code knows no {sorted(unknown)}.")
+    settings: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in config.items()}
     like = eqx.filter_eval_shape(Monet, MonetConfig(**settings), jax.random.key(0))
     return Vision(load_weights(folder, like, "vision"))
 

@@ -162,7 +162,7 @@ def _decomposition(seen: Seen, scenes: Scenes) -> dict[str, float]:
     }
 
 
-def _matched(seen: Seen, scenes: Scenes, part: slice = slice(None)) -> tuple[Float[np.ndarray, "S M"], Sprites]:
+def matched_slots(seen: Seen, scenes: Scenes, part: slice = slice(None)) -> tuple[Float[np.ndarray, "S M"], Sprites]:
     """The slots and factors of all sprites of the scenes in `part` that are at least half visible."""
     found = match(seen.attention, scenes.areas)
     scene, sprite = np.nonzero(found.counted)
@@ -191,14 +191,14 @@ def evaluate_vision(
     seen = see(vision, data)
     scores = _decomposition(seen, data)
     if isinstance(probes, Probes):
-        return scores | probe_scores(probes, *_matched(seen, data))
+        return scores | probe_scores(probes, *matched_slots(seen, data))
     return scores | _probing(seen, data, seed)[1] if probes else scores
 
 
 def _probing(seen: Seen, scenes: Scenes, seed: int) -> tuple[Probes, dict[str, float]]:
     half = len(scenes.images) // 2
-    probes = fit_probes(*_matched(seen, scenes, slice(0, half)), seed=seed)
-    slots, sprites = _matched(seen, scenes, slice(half, None))
+    probes = fit_probes(*matched_slots(seen, scenes, slice(0, half)), seed=seed)
+    slots, sprites = matched_slots(seen, scenes, slice(half, None))
     importance = importances(probes, slots, sprites, seed)
     dci = {"disentanglement": disentanglement(importance), "completeness": disentanglement(importance.T)}
     return probes, probe_scores(probes, slots, sprites) | dci

@@ -1,0 +1,229 @@
+"""The same MONet in PyTorch, for a comparison of speed: it takes its weights from ours and gives the same slots.
+
+`from_jax(model)` is our own pytree with torch parameters for leaves; each function below mirrors the one of the same
+name in `cobra_rl.models`. Images are NCHW in memory format channels_last, PyTorch's fastest on a CPU.
+"""
+
+import equinox as eqx
+import jax
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from cobra_rl.models.attention import OUTSIDE, SeededAttention
+from cobra_rl.models.component import CENTRE_SCALE, CentredDecoder, GlimpseEncoder
+from cobra_rl.models.monet import Monet
+
+
+def from_jax(model: Monet) -> Monet:
+    """Our model with torch parameters; kernels become OIHW."""
+
+    def convert(leaf):
+        if not eqx.is_array(leaf):
+            return leaf
+        array = np.array(leaf)
+        tensor = torch.from_numpy(array.transpose(3, 2, 0, 1).copy() if array.ndim == 4 else array)
+        if array.ndim == 4:
+            tensor = tensor.contiguous(memory_format=torch.channels_last)
+        return torch.nn.Parameter(tensor)
+
+    return jax.tree.map(convert, model)
+
+
+def linear(layer, x):
+    return x @ layer.weight + layer.bias
+
+
+def pointwise(layer, x):
+    return F.conv2d(x, layer.weight.T[:, :, None, None], layer.bias)
+
+
+def mlp(net, x):
+    for layer in net.layers[:-1]:
+        x = F.relu(linear(layer, x))
+    return linear(net.layers[-1], x)
+
+
+def conv(layer, x):
+    if layer.stride == 1:
+        y = F.conv2d(x, layer.kernel, padding=1)
+    else:
+        y = F.conv2d(F.pad(x, (0, 1, 0, 1)), layer.kernel, stride=layer.stride)
+    if layer.normalise:
+        y = F.instance_norm(y, eps=1e-5)
+    return y + layer.bias[None, :, None, None]
+
+
+def unet(net, x):
+    skips = []
+    for level, layer in enumerate(net.down):
+        x = F.relu(conv(layer, F.avg_pool2d(x, 2) if level else x))
+        skips.append(x)
+    x = skips.pop()
+    if net.bottom is not None:
+        flat = F.relu(mlp(net.bottom, x.permute(0, 2, 3, 1).reshape(x.shape[0], -1)))
+        x = flat.reshape(x.shape[0], *x.shape[2:], x.shape[1]).permute(0, 3, 1, 2)
+    for layer in net.up:
+        x = F.relu(conv(layer, torch.cat([skips.pop(), F.interpolate(x, scale_factor=2)], 1)))
+    return depth_to_space(pointwise(net.out, x), net.patch)[:, 0]
+
+
+def space_to_depth(x, n):
+    """Channels in our order: patch row, patch column, channel."""
+    B, C, H, W = x.shape
+    return x.reshape(B, C, H // n, n, W // n, n).permute(0, 3, 5, 1, 2, 4).reshape(B, n * n * C, H // n, W // n)
+
+
+def depth_to_space(x, n):
+    B, c, h, w = x.shape
+    return x.reshape(B, n, n, c // n**2, h, w).permute(0, 3, 4, 1, 5, 2).reshape(B, c // n**2, h * n, w * n)
+
+
+def coordinates(size):
+    """[2, H, W]."""
+    centres = (torch.arange(size) + 0.5) / size * 2.0 - 1.0
+    y, x = torch.meshgrid(-centres, centres, indexing="ij")
+    return torch.stack([x, y])
+
+
+def windows(at, window, size):
+    """Index arrays of the windows around corners `at` in an image padded by half a window."""
+    rows = at[:, :1] + torch.arange(window)
+    columns = at[:, 1:] + torch.arange(window)
+    return torch.arange(len(at))[:, None, None], rows[:, :, None], columns[:, None, :]
+
+
+def cut_windows(x, at, window):
+    half = window // 2
+    batch, rows, columns = windows(at, window, x.shape[-1])
+    return F.pad(x, (half,) * 4).permute(0, 2, 3, 1)[batch, rows, columns].permute(0, 3, 1, 2)
+
+
+def attention(net, x, slots):
+    if not isinstance(net, SeededAttention):
+        scope, masks = torch.zeros(x.shape[0], *x.shape[2:]), []
+        for _ in range(slots - 1):
+            logit = unet(net.unet, torch.cat([x, scope.clamp(min=-10.0)[:, None]], 1))
+            masks.append(scope + F.logsigmoid(logit))
+            scope = scope + F.logsigmoid(-logit)
+        return torch.stack([*masks, scope], 1)
+    logit = alpha(net, x, torch.ones(x.shape[0], *x.shape[2:]), None)
+    masks, scope = [F.logsigmoid(logit)], F.logsigmoid(-logit)
+    for _ in range(1, slots - 1):
+        logit = glimpse(net, x, scope.exp().detach())
+        masks.append(scope + F.logsigmoid(logit))
+        scope = scope + F.logsigmoid(-logit)
+    return torch.stack([*masks, scope], 1)
+
+
+def glimpse(net, x, scope):
+    half, size = net.window // 2, x.shape[-1]
+    score = F.avg_pool2d(scope[:, None], 5, 1, 2)[:, 0] * (scope + 0.01)
+    flat = score.flatten(1).argmax(1)
+    seed = torch.stack([flat // size, flat % size], -1)
+    seen = cut_windows(torch.cat([x, scope[:, None]], 1), seed, net.window)
+    logit = alpha(net, seen[:, :3], seen[:, 3], seen[:, :3, half, half])
+    canvas = torch.full((x.shape[0], size + net.window, size + net.window), OUTSIDE)
+    canvas = canvas.index_put(windows(seed, net.window, size), logit)
+    return canvas[:, half:-half, half:-half]
+
+
+def alpha(net, x, scope, color):
+    difference = torch.zeros_like(x) if color is None else x - color[:, :, None, None]
+    features = space_to_depth(torch.cat([x, difference, scope[:, None] - 0.5], 1), 2)
+    cells = features.shape[-1]
+    place = torch.zeros(2, cells, cells) if color is None else coordinates(cells)
+    seeded = torch.full((1, cells, cells), 0.0 if color is None else 1.0)
+    extra = torch.cat([place, seeded]).expand(x.shape[0], -1, -1, -1)
+    features = torch.cat([features, extra], 1).contiguous(memory_format=torch.channels_last)
+    return unet(net.unet, F.relu(conv(net.stem, features)))
+
+
+def posterior(model, x, mask):
+    net = model.encoder
+    if isinstance(net, GlimpseEncoder):
+        out = glimpse_encoder(net, x, mask)
+    else:
+        y = torch.cat([x, torch.log(mask + 1e-5)[:, None]], 1)
+        for layer in net.convs:
+            y = F.relu(conv(layer, y))
+        out = mlp(net.head, y.permute(0, 2, 3, 1).reshape(x.shape[0], -1))
+    mean, log_var = out.chunk(2, -1)
+    return mean, (log_var + model.config.log_var_init).clamp(-12.0, 4.0)
+
+
+def glimpse_encoder(net, x, mask):
+    size = mask.shape[-1]
+    area = mask.sum((1, 2))[:, None]
+    share = mask / (area + 2.0)[:, None]
+    place = coordinates(size)
+    centroid = torch.einsum("bhw,chw->bc", share, place)
+    color = torch.einsum("bhw,bchw->bc", share, x)
+    at = ((torch.stack([-centroid[:, 1], centroid[:, 0]], -1).detach() + 1) / 2 * size).round().clamp(0, size).long()
+    corner = torch.stack([at[:, 1] * 2.0 / size - 1.0, 1.0 - at[:, 0] * 2.0 / size], -1)
+    seen = cut_windows(mask[:, None], at, net.window).flatten(1)
+    offset = (8.0 * (place - centroid[:, :, None, None])).clamp(-2.5, 2.5)
+    u, v = offset[:, 0], offset[:, 1]
+    real, imaginary, moments = u, v, []
+    for scale in (1.0, 1.0, 2.0):
+        real, imaginary = real * u - imaginary * v, real * v + imaginary * u
+        moments.append(torch.tanh(scale * torch.stack([(p * share).sum((1, 2)) for p in (real, imaginary)], -1)))
+    second, third, fourth = moments
+    summary = torch.cat([color, third, fourth], -1)
+    shift = 0.25 * size * (corner - centroid)
+    everything = torch.cat([seen, shift, centroid, summary, second, torch.log(area + 2.0) / 4.0], -1)
+    mean, log_var = mlp(net.head, everything).chunk(2, -1)
+    return torch.cat([mean + torch.cat([centroid / CENTRE_SCALE, linear(net.skip, summary)], -1), log_var], -1)
+
+
+def decoder(net, z):
+    if isinstance(net, CentredDecoder):
+        cells = net.size // net.patch
+        planes = mlp(net.half_planes, z).reshape(z.shape[0], 3, -1)
+        direction = 4.0 * planes[:, :2]
+        bias = planes[:, 2] - torch.einsum("bc,bcf->bf", CENTRE_SCALE * z[:, :2], direction)
+        place = coordinates(cells).flatten(1).T
+        x = F.relu(place @ direction + bias[:, None])  # [B, cells, F]
+        for layer in net.layers:
+            x = F.relu(linear(layer, x))
+        x = linear(net.out, x).transpose(1, 2).reshape(z.shape[0], -1, cells, cells)
+        x = depth_to_space(x, net.patch)
+    else:
+        first = torch.einsum("chw,cf->fhw", coordinates(net.size), net.place_in)
+        x = F.relu(first + linear(net.latent_in, z)[:, :, None, None])
+        x = x.contiguous(memory_format=torch.channels_last)
+        for layer in net.layers:
+            x = F.relu(conv(layer, x))
+        x = pointwise(net.out, x)
+    return x[:, :3], x[:, 3]
+
+
+def preprocess(model, images):
+    """Images uint8 [B, H, W, 3]."""
+    x = images.float() / 255.0 * torch.tensor(model.config.rgb_scale)
+    return x.permute(0, 3, 1, 2)
+
+
+def encode(model, images):
+    x = preprocess(model, images)
+    masks = attention(model.attention, x, model.config.slots).exp()
+    return torch.stack([posterior(model, x, masks[:, k])[0] for k in range(model.config.slots)], 1)
+
+
+def loss(model, images, noise, beta, gamma):
+    """As `monet.loss`, with the noise [K, B, M] given and seeds at the scope's maximum."""
+    config, x = model.config, preprocess(model, images)
+    log_masks = attention(model.attention, x, config.slots)
+    log_pixels, logits, kl_z = [], [], 0.0
+    for k in range(config.slots):
+        mean, log_var = posterior(model, x, log_masks[:, k].exp())
+        z = mean + torch.exp(0.5 * log_var) * noise[k]
+        component, logit = decoder(model.decoder, z)
+        sigma = config.sigma_fg if k else config.sigma_bg
+        log_pixels.append(-0.5 * (((x - component) / sigma) ** 2 + np.log(2 * np.pi * sigma**2)).sum(1))
+        logits.append(logit)
+        kl_z = kl_z + 0.5 * (mean**2 + log_var.exp() - log_var - 1.0).sum(-1)
+    mixture = torch.logsumexp(log_masks + torch.stack(log_pixels, 1), 1)
+    log_prior = F.log_softmax(torch.stack(logits, 1), 1)
+    kl_masks = (log_masks.exp() * (log_masks - log_prior)).sum((1, 2, 3)).mean()
+    return -mixture.sum((1, 2)).mean() + beta * kl_z.mean() + gamma * kl_masks

@@ -1,0 +1,38 @@
+"""What all figures share: how they look and how they are written."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, UInt8
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+DPI = 200
+FRAME = "#888888"  # around pictures of scenes, which are black at their edges
+
+
+class Drawn(NamedTuple):
+    """A figure and the sentences that belong under it."""
+
+    figure: Figure
+    caption: str
+
+
+def show(axes: Axes, picture: UInt8[np.ndarray, "H W 3"] | Float[np.ndarray, "H W 3"]) -> None:
+    """A picture of a scene: pixels are squares, no ticks, a thin frame."""
+    if np.issubdtype(picture.dtype, np.floating):
+        picture = np.clip(picture, 0.0, 1.0)
+    axes.imshow(picture, interpolation="nearest")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set(visible=True, color=FRAME, linewidth=0.6)
+
+
+def write(drawn: Drawn, name: str, folder: Path) -> Path:
+    """Writes NAME.png and, beside it, NAME.txt with the caption."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.png"
+    drawn.figure.savefig(path, dpi=DPI, bbox_inches="tight", pad_inches=0.05)
+    path.with_suffix(".txt").write_text(drawn.caption + "\n")
+    return path
