@@ -90,13 +90,53 @@ class TrainVision:
         from cobra_rl.phases import vision
 
         _use_huge_pages()
-        config = VISION[self.preset]
-        if self.steps is not None:
-            if self.steps < 1:
-                raise ValueError(f"--steps is {self.steps}; it must be at least 1.")
-            config = dataclasses.replace(config, steps=self.steps)
+        config = _with_steps(VISION[self.preset], self.steps)
         folder = self.out or Path("runs", "vision", f"{self.preset}-seed{self.seed}")
         vision.train(config, folder, self.seed, self.preset)
+        print(f"Weights: {folder / 'weights'}\nLog: {folder / 'log.jsonl'}\nPictures: {folder / 'pictures'}")
+
+
+@dataclass(frozen=True)
+class TrainExplore:
+    """Imagine and be curious: train the transition model and the exploration policy. The same command resumes."""
+
+    preset: Preset = "laptop"
+    """debug takes seconds, laptop is for two CPU cores, paper has the paper's numbers (for a GPU)."""
+    steps: int | None = None
+    """Train for so many steps instead of the preset's; schedules stretch along."""
+    seed: int = 0
+    """Of weights and data."""
+    random_policy: bool = False
+    """Actors click at random, for comparison; only the transition model is trained."""
+    runtime: Literal["local", "ray"] = "local"
+    """Where actors play: in this process, or as Ray processes (extra [ray])."""
+    actors: int = 2
+    """How many Ray processes."""
+    address: str | None = None
+    """Of a Ray cluster, such as auto; by default Ray is started on this machine."""
+    vision: Path | None = None
+    """Folder of the vision weights; by default the shipped ones."""
+    out: Path | None = None
+    """The run's folder; by default runs/explore/PRESET-seedSEED."""
+
+    def run(self) -> None:
+        from cobra_rl.config import EXPLORE
+        from cobra_rl.phases import explore
+        from cobra_rl.pretrained import SHIPPED, load_vision
+
+        _use_huge_pages()
+        config = _with_steps(EXPLORE[self.preset], self.steps)
+        vision = load_vision(self.vision or SHIPPED / "vision")
+        actors = None
+        if self.runtime == "ray":
+            try:
+                from cobra_rl.runtime.ray_actors import RayActors
+            except ModuleNotFoundError as error:
+                raise ValueError("--runtime ray needs Ray: pip install 'cobra-rl[ray]'.") from error
+            actors = RayActors(vision.model, self.actors, self.seed + 2, self.address)
+        kind = "-random" if self.random_policy else ""
+        folder = self.out or Path("runs", "explore", f"{self.preset}{kind}-seed{self.seed}")
+        explore.train(config, vision, folder, self.seed, self.preset + kind, not self.random_policy, actors)
         print(f"Weights: {folder / 'weights'}\nLog: {folder / 'log.jsonl'}\nPictures: {folder / 'pictures'}")
 
 
@@ -117,6 +157,25 @@ class EvaluateVision:
         from cobra_rl.evaluation.report import report_vision
 
         report_vision(self.weights, self.scenes, self.suite, self.out)
+
+
+@dataclass(frozen=True)
+class EvaluateExplore:
+    """Measure imagination and curiosity on held-out scenes: hits, pushes, roll-outs, e_pred; a table and JSON."""
+
+    weights: Path | None = None
+    """Folder of the weights, such as runs/explore/laptop-seed0/weights; by default the shipped ones."""
+    vision: Path | None = None
+    """Folder of the vision weights; by default the shipped ones."""
+    scenes: int = 1000
+    """Held-out exploration scenes with 1-6 sprites."""
+    out: Path | None = None
+    """Where to write the figures as JSON; by default only printed."""
+
+    def run(self) -> None:
+        from cobra_rl.evaluation.report import report_explore
+
+        report_explore(self.weights, self.vision, self.scenes, self.out)
 
 
 @dataclass(frozen=True)
@@ -142,7 +201,9 @@ class Figures:
 COMMANDS = {
     "play-random": PlayRandom,
     "train vision": TrainVision,
+    "train explore": TrainExplore,
     "evaluate vision": EvaluateVision,
+    "evaluate explore": EvaluateExplore,
     "figures": Figures,
 }
 
@@ -182,6 +243,14 @@ def _use_huge_pages() -> None:
 def huge_pages() -> str:
     """The allocator's settings, as GLIBC_TUNABLES has them."""
     return f"glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold={2**32}:glibc.malloc.trim_threshold={2**33}"
+
+
+def _with_steps(config, steps: int | None):
+    if steps is None:
+        return config
+    if steps < 1:
+        raise ValueError(f"--steps is {steps}; it must be at least 1.")
+    return dataclasses.replace(config, steps=steps)
 
 
 def _complain(error: Exception) -> int:

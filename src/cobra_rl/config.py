@@ -8,7 +8,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
+from cobra_rl.models.exploration import ExplorationConfig
 from cobra_rl.models.monet import MonetConfig
+from cobra_rl.models.transition import TransitionConfig
 
 Preset = Literal["debug", "laptop", "paper"]
 Schedule = tuple[tuple[float, float], ...]  # (share of the run, value), linear in between
@@ -80,6 +82,57 @@ VISION: dict[str, VisionConfig] = {
         optimiser="adam",
         learning_rate=1e-3,
         stages=(Stage(1.0, 2, 3),),
+        evaluate_every=8,
+        validation_scenes=8,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class ExploreConfig:
+    """Training of the transition model and the exploration policy, in tandem. The defaults are the paper's."""
+
+    transition: TransitionConfig = dataclasses.field(default_factory=TransitionConfig)
+    exploration: ExplorationConfig = dataclasses.field(default_factory=ExplorationConfig)
+    steps: int = 500_000  # of the learner
+    batch: int = 16
+    learning_rate: float = 3e-4
+    decay_from: float = 1.0  # share of the run after which the learning rate falls, as a cosine
+    final_rate: float = 0.03  # of the learning rate, at the end
+    clip: float = 0.0  # largest norm of the gradient; 0: any
+    click_cost: Schedule = ((0.0, 210.0),)  # of |D| on the position click, in squared pixels a frame width
+    capacity: int = 100_000  # of the replay
+    first: int = 1000  # transitions in the replay before learning begins
+    envs: int = 16  # played in this process, if actors are local
+    updates: int = 1  # of the learner for each time that it asks the actors
+    evaluate_every: int = 5000
+    validation_scenes: int = 256
+
+
+EXPLORE: dict[str, ExploreConfig] = {
+    "paper": ExploreConfig(),
+    "laptop": ExploreConfig(
+        transition=TransitionConfig(hidden=(256, 256, 256), change_cost=10.0, error_unit=30.0),
+        exploration=ExplorationConfig(net="slots", motion_cost=100.0, scale_penalty=1e4),
+        steps=24_000,
+        learning_rate=1e-3,
+        decay_from=0.5,
+        clip=1000.0,
+        click_cost=((0.25, 2.0), (0.6, 20.0)),
+        capacity=20_000,
+        updates=4,
+        evaluate_every=500,
+    ),
+    "debug": ExploreConfig(
+        transition=TransitionConfig(hidden=(16,), error_unit=30.0),
+        exploration=ExplorationConfig(net="slots", hidden=(16,)),
+        steps=24,
+        batch=4,
+        learning_rate=1e-3,
+        capacity=64,
+        first=8,
+        envs=4,
+        updates=2,
         evaluate_every=8,
         validation_scenes=8,
     ),

@@ -1,6 +1,7 @@
 """The shipped weights, and the object that serves them."""
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
-from cobra_rl.models import monet
+from cobra_rl.models import exploration, monet
+from cobra_rl.models.exploration import Exploration, ExplorationConfig
 from cobra_rl.models.monet import Decoded, Monet, MonetConfig
+from cobra_rl.models.transition import Imagined, Transition, TransitionConfig
 from cobra_rl.runtime.weights import WeightsError, load_weights, read_config
 
 SHIPPED = Path(__file__).parent / "weights"
@@ -40,19 +43,58 @@ class Vision:
         return _decode(self.model, jnp.asarray(slots, jnp.float32))
 
 
+class Curious(Vision):
+    """Vision with the transition model and the exploration policy: the whole exploration phase."""
+
+    def __init__(self, vision: Vision, transition: Transition, exploration: Exploration):
+        super().__init__(vision.model)
+        self.transition, self.exploration = transition, exploration
+
+    def imagine(self, slots, actions) -> Imagined:
+        """Slots [B, K, M] and actions [B, 4] -> the slots one step later, and the error e_pred to expect."""
+        return _imagine(self.transition, jnp.asarray(slots, jnp.float32), jnp.asarray(actions, jnp.float32))
+
+    def propose(self, slots, key: PRNGKeyArray, n: int) -> Float[Array, "*B n 4"]:
+        """n actions for one scene [K, M], or for each of several [B, K, M]."""
+        slots = jnp.asarray(slots, jnp.float32)
+        if slots.ndim == 2:
+            return _propose(self.exploration, slots[None], key, n)[0]
+        return _propose(self.exploration, slots, key, n)
+
+
+@eqx.filter_jit
+def _imagine(transition: Transition, slots, actions) -> Imagined:
+    return transition(slots, actions)
+
+
+@eqx.filter_jit
+def _propose(policy: Exploration, slots: Float[Array, "B K M"], key: PRNGKeyArray, n: int) -> Float[Array, "B n 4"]:
+    keys = jax.random.split(key, slots.shape[0])
+    return jax.vmap(lambda slots, key: exploration.propose(policy, slots, key, n))(slots, keys)
+
+
 def load_vision(folder: Path = SHIPPED / "vision") -> Vision:
     """The vision module whose weights lie in `folder`; a file that does not fit is refused."""
-    config = read_config(folder, "vision")
-    if unknown := config.keys() - {field.name for field in dataclasses.fields(MonetConfig)}:
-        raise WeightsError(f"The weights in {folder} are of another model: this code knows no {sorted(unknown)}.")
-    settings: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in config.items()}
-    like = eqx.filter_eval_shape(Monet, MonetConfig(**settings), jax.random.key(0))
-    return Vision(load_weights(folder, like, "vision"))
+    return Vision(_load(folder, "vision", Monet, MonetConfig))
+
+
+def load_curious(vision: Vision, folder: Path = SHIPPED) -> Curious:
+    """The transition model and the exploration policy whose weights lie in `folder`, with the vision they go with."""
+    transition = _load(folder / "transition", "transition", Transition, TransitionConfig)
+    return Curious(vision, transition, _load(folder / "exploration", "exploration", Exploration, ExplorationConfig))
 
 
 def load_pretrained() -> Vision:
     """The agent's shipped parts: `encode(images)`, `masks(images)`, `decode(slots)`."""
     return load_vision()
+
+
+def _load(folder: Path, kind: str, model: Callable, config: type) -> Any:
+    found = read_config(folder, kind)
+    if unknown := found.keys() - {field.name for field in dataclasses.fields(config)}:
+        raise WeightsError(f"The weights in {folder} are of another model: this code knows no {sorted(unknown)}.")
+    settings = config(**{key: tuple(v) if isinstance(v, list) else v for key, v in found.items()})
+    return load_weights(folder, eqx.filter_eval_shape(model, settings, jax.random.key(0)), kind)
 
 
 def _checked(images, size: int) -> Array:

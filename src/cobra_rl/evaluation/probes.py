@@ -30,14 +30,37 @@ Nets = dict[str, eqx.nn.MLP]
 
 
 @dataclass(frozen=True)
+class PositionProbe:
+    """Ridge regression from a slot to its sprite's position."""
+
+    mean: Float[np.ndarray, " M"]  # of the slots it was fitted on
+    std: Float[np.ndarray, " M"]
+    origin: Float[np.ndarray, " 2"]
+    weight: Float[np.ndarray, "M 2"]
+
+    @classmethod
+    def fit(cls, slots: Slots, position: Float[np.ndarray, "S 2"]) -> "PositionProbe":
+        """The probe of these sprites."""
+        mean, std, origin = slots.mean(axis=0), slots.std(axis=0) + 1e-6, position.mean(axis=0)
+        inputs = (slots - mean) / std
+        gram = inputs.T @ inputs + RIDGE * np.eye(inputs.shape[1])
+        return cls(mean, std, origin, np.linalg.solve(gram, inputs.T @ (position - origin)).astype(np.float32))
+
+    def __call__(self, slots: Slots) -> Float[np.ndarray, "S 2"]:
+        """(x, y) in frame widths."""
+        return self.origin + self.standardise(slots) @ self.weight
+
+    def standardise(self, slots: Slots) -> Slots:
+        """Zero mean and unit variance over the slots of the fit."""
+        return (slots - self.mean) / self.std
+
+
+@dataclass(frozen=True)
 class Probes:
     """Fitted readers of all factors."""
 
-    mean: Float[np.ndarray, " M"]  # of the slots they were fitted on
-    std: Float[np.ndarray, " M"]
-    origin: Float[np.ndarray, " 2"]
-    ridge: Float[np.ndarray, "M 2"]
-    nets: Nets
+    position: PositionProbe
+    nets: Nets  # read standardised slots
 
     def errors(self, slots: Slots, sprites: Sprites) -> dict[str, Float[np.ndarray, " S"]]:
         """Absolute error of each sprite's factors.
@@ -45,9 +68,9 @@ class Probes:
         x and y in frame widths; hue in turns, at most 0.5; angle in turns of the shape's own symmetry, at most 0.5,
         NaN for circles; shape is 0 or 1.
         """
-        inputs = (slots - self.mean) / self.std
+        inputs = self.position.standardise(slots)
         outputs = {name: np.asarray(out) for name, out in _predict(self.nets, jnp.asarray(inputs)).items()}
-        x, y = np.abs(self.origin + inputs @ self.ridge - sprites.position).T
+        x, y = np.abs(self.position(slots) - sprites.position).T
         rows, shape = np.arange(len(slots)), np.asarray(sprites.shape)
         angle = _circle_error(outputs["angle"].reshape(-1, len(SHAPES), 2)[rows, shape], _phase(sprites))
         return {
@@ -64,11 +87,8 @@ def fit_probes(slots: Slots, sprites: Sprites, seed: int = 0, steps: int = STEPS
     """Fits all probes to the slots of these sprites."""
     if len(slots) < 2:
         raise ValueError(f"Probes cannot be fitted to {len(slots)} sprites; evaluate on more scenes.")
-    mean, std = slots.mean(axis=0), slots.std(axis=0) + 1e-6
-    inputs = (slots - mean) / std
-    position = np.asarray(sprites.position)
-    origin = position.mean(axis=0)
-    ridge = np.linalg.solve(inputs.T @ inputs + RIDGE * np.eye(inputs.shape[1]), inputs.T @ (position - origin))
+    position = PositionProbe.fit(slots, np.asarray(sprites.position))
+    inputs = position.standardise(slots)
     targets = _targets(sprites)
     init_key, fit_key = jax.random.split(jax.random.key(seed))
     nets = {
@@ -76,7 +96,7 @@ def fit_probes(slots: Slots, sprites: Sprites, seed: int = 0, steps: int = STEPS
         for (name, target), key in zip(targets.items(), jax.random.split(init_key, len(targets)), strict=True)
     }
     nets = _train(nets, jnp.asarray(inputs, jnp.float32), targets, fit_key, steps)
-    return Probes(mean, std, origin, ridge.astype(np.float32), nets)
+    return Probes(position, nets)
 
 
 def probe_scores(probes: Probes, slots: Slots, sprites: Sprites) -> dict[str, float]:

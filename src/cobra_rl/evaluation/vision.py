@@ -89,7 +89,7 @@ def fixed_scenes(
         kept.append(jax.tree.map(lambda leaf, enough=enough: leaf[enough], states))
         count += int(enough.sum())
     states = jax.tree.map(lambda *parts: np.concatenate(parts)[:scenes], *kept)
-    images, labels, areas = _in_batches(look, states)
+    images, labels, areas = in_batches(look, states)
     return Scenes(images, labels.astype(np.int8), areas, states.sprites)
 
 
@@ -104,7 +104,7 @@ def _compiled(env: Spriteworld) -> tuple[Callable, Callable]:
     return jax.jit(lambda keys: jax.lax.map(env.initial, keys)), jax.jit(jax.vmap(look))
 
 
-def _in_batches(function: Callable[[Any], Any], data: Any) -> Any:
+def in_batches(function: Callable[[Any], Any], data: Any) -> Any:
     """The function of arrays [B, ...], a batch at a time; the last one is filled up, so that nothing compiles twice."""
     count = len(jax.tree.leaves(data)[0])
     results = []
@@ -134,7 +134,7 @@ def see(vision: Vision, scenes: Scenes) -> Seen:
             mse=np.mean((np.asarray(decoded.image) - images / np.float32(255.0)) ** 2, axis=(1, 2, 3)),
         )
 
-    return _in_batches(see_batch, (scenes.images, scenes.labels))
+    return in_batches(see_batch, (scenes.images, scenes.labels))
 
 
 def quick_scores(vision: Vision, scenes: Scenes) -> dict[str, float]:

@@ -1,7 +1,6 @@
 """Phase 1, look: frames of the exploration environment -> MONet."""
 
 import dataclasses
-import math
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -13,10 +12,11 @@ import numpy as np
 import optax
 from jaxtyping import Array, PRNGKeyArray, UInt8
 
-from cobra_rl.config import Schedule, Stage, VisionConfig
+from cobra_rl.config import Stage, VisionConfig
 from cobra_rl.evaluation.vision import fixed_scenes, quick_scores
 from cobra_rl.models import monet
 from cobra_rl.models.monet import LossWeights, Monet
+from cobra_rl.phases.training import at, finite, learning_rate
 from cobra_rl.pretrained import Vision
 from cobra_rl.runtime import checkpoint
 from cobra_rl.runtime.log import RunLog
@@ -25,10 +25,6 @@ from cobra_rl.runtime.weights import save_weights
 from cobra_rl.spriteworld import EnvState, Spriteworld, env_spec
 
 REPORT_EVERY = 20  # steps between looks at the loss
-
-
-class Diverged(ArithmeticError):
-    """The loss is no longer a number."""
 
 
 class TrainState(NamedTuple):
@@ -64,15 +60,7 @@ def random_frames(key: PRNGKeyArray, env: Spriteworld, batch: int) -> UInt8[Arra
 
 def make_optimiser(config: VisionConfig) -> optax.GradientTransformation:
     """The optimiser with its warm-up and its decay."""
-    decay_steps = max(config.steps - int(config.decay_from * config.steps), 1)
-    rate = optax.join_schedules(
-        [
-            optax.linear_schedule(0.0 if config.warmup else config.learning_rate, config.learning_rate, config.warmup),
-            optax.constant_schedule(config.learning_rate),
-            optax.cosine_decay_schedule(config.learning_rate, decay_steps, config.final_rate),
-        ],
-        [config.warmup, int(config.decay_from * config.steps)],
-    )
+    rate = learning_rate(config.learning_rate, config.steps, config.warmup, config.decay_from, config.final_rate)
     update = optax.adam(rate, b2=0.99) if config.optimiser == "adam" else optax.rmsprop(rate, decay=0.9)
     return optax.chain(optax.clip_by_global_norm(config.clip), update) if config.clip else update
 
@@ -132,13 +120,13 @@ def train(config: VisionConfig, folder: Path, seed: int = 0, name: str = "vision
             if stage not in compiled:
                 compiled[stage] = make_step(config, stage)
             share = step / config.steps
-            weights = LossWeights(*(jnp.float32(_at(schedule, share)) for schedule in (config.beta, config.gamma)))
+            weights = LossWeights(*(jnp.float32(at(schedule, share)) for schedule in (config.beta, config.gamma)))
             state, metrics = compiled[stage](state, jax.random.fold_in(keys, step), weights)
             step += 1
             due = step % config.evaluate_every == 0 or step == config.steps
             if not due and step % REPORT_EVERY:
                 continue
-            scalars = _finite(metrics, step, folder)
+            scalars = finite(metrics, step, folder)
             log.progress(step, scalars)
             if due:
                 vision = Vision(state.average)
@@ -147,7 +135,7 @@ def train(config: VisionConfig, folder: Path, seed: int = 0, name: str = "vision
                 log.picture(step, "decomposition", decomposition(vision, validation.images[:6]))
                 save()
         if stop.requested:
-            _finite(metrics, step, folder)
+            finite(metrics, step, folder)
             save()
             log.say(f"Stopped at step {step} of {config.steps}; the same command goes on from here.")
     return state.average
@@ -163,18 +151,3 @@ def decomposition(vision: Vision, images: np.ndarray) -> np.ndarray:
             np.concatenate([np.pad(part, ((1, 1), (1, 1), (0, 0)), constant_values=0.4) for part in parts], axis=1)
         )
     return (np.clip(np.concatenate(rows), 0.0, 1.0) * 255).astype(np.uint8)
-
-
-def _at(schedule: Schedule, share: float) -> float:
-    times, values = zip(*schedule, strict=True)
-    return float(np.interp(share, times, values))
-
-
-def _finite(metrics: dict[str, Array], step: int, folder: Path) -> dict[str, float]:
-    scalars = {name: float(value) for name, value in metrics.items()}
-    if not math.isfinite(scalars.get("loss", 0.0)):
-        raise Diverged(
-            f"The loss is {scalars['loss']} at step {step}; the last good checkpoint is kept in "
-            f"{folder / 'checkpoints'}: run the same command to go on from it, or take another --seed."
-        )
-    return scalars

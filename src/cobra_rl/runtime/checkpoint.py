@@ -7,6 +7,7 @@ checksum is the same in every format version, so that a damaged file is never ta
 import hashlib
 import json
 import re
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from rich.console import Console
 from cobra_rl.runtime import storage
 
 FORMAT_VERSION = 1
+_COMPRESSED = ".zz"  # zlib, as `pigz -dc` reads it
 _HEADER = "checkpoint"  # the name of the JSON string in the safetensors metadata
 
 
@@ -35,10 +37,11 @@ def _print_warning(text: str) -> None:
     Console(stderr=True).print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
-def save(folder: Path, step: int, tree: Any, meta: dict[str, Any], keep: int = 2) -> Path:
+def save(folder: Path, step: int, tree: Any, meta: dict[str, Any], keep: int = 2, compressed: bool = False) -> Path:
     """Writes the checkpoint of a step and then removes all but the newest `keep` up to that step.
 
     `meta` is anything that JSON can hold. A process that dies meanwhile leaves the older checkpoints as they were.
+    Compression pays for a replay of pictures that are mostly black.
     """
     if keep < 1:
         raise ValueError(f"keep is {keep}; at least 1 checkpoint must be kept.")
@@ -46,12 +49,13 @@ def save(folder: Path, step: int, tree: Any, meta: dict[str, Any], keep: int = 2
     # Through JSON and back, for it changes some things (keys become text) and the checksum is of what will be read.
     header = json.loads(json.dumps({"version": FORMAT_VERSION, "step": step, "meta": meta}))
     header["sha256"] = _checksum(tensors, header)
-    path = folder / f"step_{step:08d}.safetensors"
-    storage.write_atomically(path, storage.to_bytes(tensors, {_HEADER: json.dumps(header)}))
+    path = folder / f"step_{step:08d}.safetensors{_COMPRESSED if compressed else ''}"
+    data = storage.to_bytes(tensors, {_HEADER: json.dumps(header)})
+    storage.write_atomically(path, zlib.compress(data, 1) if compressed else data)
     # Files of later steps are no older ones: damaged perhaps, but not ours to remove.
     for old in [file for number, file in _checkpoints(folder) if number <= step][keep:]:
         old.unlink()
-    for unfinished in folder.glob("step_*.safetensors.tmp"):
+    for unfinished in folder.glob("step_*.tmp"):
         unfinished.unlink()
     return path
 
@@ -80,12 +84,20 @@ def restore(folder: Path, like: Any, report: Callable[[str], None] = _print_warn
 
 def _checkpoints(folder: Path) -> list[tuple[int, Path]]:
     """(step, file) of all checkpoints of a folder, newest first."""
-    found = [(re.fullmatch(r"step_(\d+)\.safetensors", path.name), path) for path in folder.glob("step_*")]
+    found = [
+        (re.fullmatch(rf"step_(\d+)\.safetensors({_COMPRESSED})?", path.name), path) for path in folder.glob("step_*")
+    ]
     return sorted(((int(match[1]), path) for match, path in found if match), reverse=True)
 
 
 def _read(path: Path) -> tuple[storage.Tensors, dict[str, Any]]:
-    tensors, metadata = storage.from_bytes(path.read_bytes())
+    data = path.read_bytes()
+    if path.name.endswith(_COMPRESSED):
+        try:
+            data = zlib.decompress(data)
+        except zlib.error as error:
+            raise storage.DamagedFile(f"it cannot be decompressed ({error})") from error
+    tensors, metadata = storage.from_bytes(data)
     try:
         header = json.loads(metadata[_HEADER])
         checksum = header.pop("sha256")

@@ -1,0 +1,141 @@
+"""The exploration policy D: uniform samples u in [0, 1]^4, deformed to where the transition model expects to be wrong.
+
+    a = u + D_net(u, z),   Loss = cost |D_net(u, z)| - e_pred(z, a)
+
+D_net gives mean and scale of a Gaussian, from which the deformation is drawn; gradients pass through e_pred to the
+action, never to the transition model. What the transition model minimises, D maximises: one function, two signs.
+
+`WholeDeformation` is the paper's: one MLP reads all slots at once. It has to learn for each order of the slots anew
+where things are. `SlotDeformation` is ours, for the laptop: an MLP shared by all slots proposes a deformation for each
+and says how willing it is; one of the proposals is drawn. Both are mixtures of J Gaussians, with J = 1 and J = K.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from cobra_rl.models.nets import MLP
+from cobra_rl.models.transition import Transition, broadcast_action
+
+LEAST_SCALE = 0.02  # below it a penalty keeps the Gaussian from collapsing
+
+
+@dataclass(frozen=True)
+class ExplorationConfig:
+    """The policy and its loss. The defaults are the paper's."""
+
+    slots: int = 8  # K
+    latents: int = 8  # M
+    net: Literal["whole", "slots"] = "whole"
+    hidden: tuple[int, ...] = (64, 64)
+    motion_cost: float = 210.0  # of |D| on the motion click, in squared pixels a frame width
+    scale_penalty: float = 1e5  # on what the scale falls below LEAST_SCALE
+    first_scale: float = 0.1  # of the Gaussian, at the start of training
+
+
+class Mixture(NamedTuple):
+    """Deformations of one u: J Gaussians and how likely each is."""
+
+    log_weight: Float[Array, "*N J"]
+    mean: Float[Array, "*N J 4"]
+    scale: Float[Array, "*N J 4"]
+
+
+class WholeDeformation(eqx.Module):
+    """The paper's D_net: (u, z) -> mean and scale."""
+
+    net: MLP
+
+    def __init__(self, config: ExplorationConfig, key: PRNGKeyArray):
+        self.net = MLP((config.slots * config.latents + 4, *config.hidden, 8), key, last_gain=0.01)
+
+    def __call__(self, slots: Float[Array, "*N K M"], u: Float[Array, "*N 4"]) -> Float[Array, "*N J P"]:
+        """Logit, mean and scale before its softplus, P = 9."""
+        out = self.net(jnp.concatenate([u, slots.reshape(*slots.shape[:-2], -1)], -1))
+        return jnp.concatenate([jnp.zeros_like(out[..., :1]), out], -1)[..., None, :]
+
+
+class SlotDeformation(eqx.Module):
+    """(u, z^k) -> logit, mean and scale, the same MLP for all slots."""
+
+    net: MLP
+
+    def __init__(self, config: ExplorationConfig, key: PRNGKeyArray):
+        self.net = MLP((config.latents + 4, *config.hidden, 9), key, last_gain=0.01)
+
+    def __call__(self, slots: Float[Array, "*N K M"], u: Float[Array, "*N 4"]) -> Float[Array, "*N J P"]:
+        """Logit, mean and scale before its softplus, P = 9."""
+        return self.net(jnp.concatenate([broadcast_action(u, slots), slots], -1))
+
+
+class Exploration(eqx.Module):
+    """D, as a mixture of Gaussians."""
+
+    net: WholeDeformation | SlotDeformation
+    config: ExplorationConfig = eqx.field(static=True)
+
+    def __init__(self, config: ExplorationConfig, key: PRNGKeyArray):
+        self.net = (WholeDeformation if config.net == "whole" else SlotDeformation)(config, key)
+        self.config = config
+
+    def __call__(self, slots: Float[Array, "*N K M"], u: Float[Array, "*N 4"]) -> Mixture:
+        """The deformations of u."""
+        out = self.net(slots, u)
+        offset = jnp.log(jnp.expm1(self.config.first_scale))  # softplus(offset) = first_scale
+        return Mixture(jax.nn.log_softmax(out[..., 0]), out[..., 1:5], jax.nn.softplus(out[..., 5:] + offset))
+
+
+def to_action(point: Float[Array, "*N 4"]) -> Float[Array, "*N 4"]:
+    """Into [0, 1]^4; the gradient passes as if the border were not there, so that nothing is stuck at it."""
+    return point + jax.lax.stop_gradient(jnp.clip(point, 0.0, 1.0) - point)
+
+
+def propose(policy: Exploration, slots: Float[Array, "K M"], key: PRNGKeyArray, n: int) -> Float[Array, "n 4"]:
+    """n actions for one scene."""
+    return sample(policy, jnp.broadcast_to(slots, (n, *slots.shape)), key)
+
+
+def sample(policy: Exploration, slots: Float[Array, "B K M"], key: PRNGKeyArray) -> Float[Array, "B 4"]:
+    """One action for each scene."""
+    uniform_key, pick_key, noise_key = jax.random.split(key, 3)
+    u = jax.random.uniform(uniform_key, (slots.shape[0], 4))
+    mixture = policy(slots, u)
+    pick = jax.random.categorical(pick_key, mixture.log_weight)[:, None, None]
+    mean, scale = (jnp.take_along_axis(part, pick, axis=1)[:, 0] for part in (mixture.mean, mixture.scale))
+    return to_action(u + mean + scale * jax.random.normal(noise_key, u.shape))
+
+
+def loss(
+    policy: Exploration,
+    transition: Transition,
+    slots: Float[Array, "B K M"],
+    key: PRNGKeyArray,
+    click_cost: Float[Array, ""] | float,
+) -> tuple[Float[Array, ""], dict[str, Array]]:
+    """cost |D| - e_pred(z, u + D), in expectation over the mixture's choice, and the penalty on small scales.
+
+    The cost of deforming the position click is given, for it may change during training.
+    """
+    config = policy.config
+    uniform_key, noise_key = jax.random.split(key)
+    u = jax.random.uniform(uniform_key, (slots.shape[0], 4))
+    mixture = policy(slots, u)
+    weight = jnp.exp(mixture.log_weight)  # [B, J]
+    deformation = mixture.mean + mixture.scale * jax.random.normal(noise_key, mixture.mean.shape)  # D_net(u, z)
+    action = to_action(u[:, None] + deformation)
+    error = transition(jnp.broadcast_to(slots[:, None], (*weight.shape, *slots.shape[1:])), action).error  # [B, J]
+    size = jnp.abs(deformation)
+    cost = click_cost * size[..., :2].sum(-1) + config.motion_cost * size[..., 2:].sum(-1)
+    penalty = config.scale_penalty * jnp.maximum(LEAST_SCALE - mixture.scale, 0.0).sum(-1)
+    total = jnp.sum(weight * (cost - error + penalty), axis=1).mean()
+    metrics = {
+        "curiosity": jnp.sum(weight * error, axis=1).mean(),
+        "click_deformation": jnp.sum(weight * size[..., :2].mean(-1), axis=1).mean(),
+        "motion_deformation": jnp.sum(weight * size[..., 2:].mean(-1), axis=1).mean(),
+        "scale": jnp.sum(weight * mixture.scale.mean(-1), axis=1).mean(),
+    }
+    return total, metrics

@@ -1,0 +1,37 @@
+"""The figures, from the shipped weights."""
+
+import typing
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cobra_rl import cli, load_pretrained
+from cobra_rl.figures import FIGURES
+from cobra_rl.figures.traversals import STEPS, _example
+
+
+def test_the_cli_lists_the_figures():
+    assert typing.get_args(cli.FigureName) == tuple(FIGURES)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_and_its_caption_are_written(name, tmp_path, capsys):
+    cli.main(["figures", name, "--out", str(tmp_path)])
+    assert str(tmp_path / f"{name}.png") in capsys.readouterr().out
+    with Image.open(tmp_path / f"{name}.png") as picture:
+        assert picture.width > 1000
+        assert np.asarray(picture.convert("RGB")).std() > 30.0
+    assert (tmp_path / f"{name}.txt").read_text().endswith(".\n")
+
+
+def test_the_first_two_latents_are_the_place():
+    vision = load_pretrained()
+    scene, slot = _example(vision)
+    for latent, axis in ((0, 1), (1, 0)):
+        swept = np.repeat(scene, len(STEPS), axis=0)
+        swept[:, slot, latent] = STEPS
+        mask = np.asarray(vision.decode(swept).masks)[:, slot]
+        centre = [np.average(np.arange(64), weights=m.sum(axis=1 - axis)) for m in mask]
+        moves = np.diff(centre)
+        assert (moves > 2.0).all() if axis == 1 else (moves < -2.0).all()  # x to the right, y up: fewer rows
