@@ -2,10 +2,6 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import jax
@@ -14,36 +10,11 @@ import pytest
 from safetensors.numpy import load_file
 
 from cobra_rl.config import VISION
-from cobra_rl.phases import vision
+from cobra_rl.phases import training, vision
 from cobra_rl.pretrained import load_vision
+from running import cobra
 
-ON_ONE_CORE = """
-import os
-os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-from cobra_rl.cli import main
-main()
-"""
-
-
-def cobra(folder: Path, cache: Path, stop_at: Path | None = None) -> str:
-    """The output of `cobra train vision` on the debug preset; SIGTERM once `stop_at` exists.
-
-    On one core, for two threads may differ in the last bits.
-    """
-    with subprocess.Popen(
-        [sys.executable, "-c", ON_ONE_CORE, "train", "vision", "--preset", "debug", "--out", str(folder)],
-        env=os.environ | {"JAX_COMPILATION_CACHE_DIR": str(cache), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        while stop_at is not None and not stop_at.exists() and process.poll() is None:
-            time.sleep(0.02)
-        if stop_at is not None:
-            process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=500)
-    assert process.returncode == 0, output
-    return output
+TRAIN = ("train", "vision", "--preset", "debug")
 
 
 def weights(folder: Path) -> dict[str, np.ndarray]:
@@ -53,11 +24,11 @@ def weights(folder: Path) -> dict[str, np.ndarray]:
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs a way to run on one core")
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
     whole, parts, cache = tmp_path / "whole", tmp_path / "parts", tmp_path / "cache"
-    assert str(whole / "weights") in cobra(whole, cache)
-    output = cobra(parts, cache, stop_at=parts / "checkpoints" / "step_00000008.safetensors")
+    assert str(whole / "weights") in cobra(TRAIN, whole, cache)
+    output = cobra(TRAIN, parts, cache, stop_at=parts / "checkpoints" / "step_00000008.safetensors")
     stopped = max(int(file.stem.removeprefix("step_")) for file in (parts / "checkpoints").glob("*.safetensors"))
     assert f"Stopped at step {stopped} of 24; the same command goes on from here." in output
-    cobra(parts, cache)
+    cobra(TRAIN, parts, cache)
 
     expected, found = weights(whole), weights(parts)
     assert expected.keys() == found.keys()
@@ -90,7 +61,7 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_p
         return poisoned
 
     monkeypatch.setattr(vision, "make_step", make_step)
-    with pytest.raises(vision.Diverged, match="loss is nan at step 16; the last good checkpoint is kept in"):
+    with pytest.raises(training.Diverged, match="loss is nan at step 16; the last good checkpoint is kept in"):
         vision.train(VISION["debug"], tmp_path)
     assert [file.name for file in (tmp_path / "checkpoints").iterdir()] == ["step_00000008.safetensors"]
     assert (tmp_path / "pictures").exists()

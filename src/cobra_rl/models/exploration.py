@@ -10,6 +10,7 @@ where things are. `SlotDeformation` is ours, for the laptop: an MLP shared by al
 and says how willing it is; one of the proposals is drawn. Both are mixtures of J Gaussians, with J = 1 and J = K.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -19,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from cobra_rl.models.nets import MLP
-from cobra_rl.models.transition import Transition, broadcast_action
+from cobra_rl.models.transition import Imagined, broadcast_action
 
 LEAST_SCALE = 0.02  # below it a penalty keeps the Gaussian from collapsing
 
@@ -111,7 +112,7 @@ def sample(policy: Exploration, slots: Float[Array, "B K M"], key: PRNGKeyArray)
 
 def loss(
     policy: Exploration,
-    transition: Transition,
+    transition: Callable[[Array, Array], Imagined],
     slots: Float[Array, "B K M"],
     key: PRNGKeyArray,
     click_cost: Float[Array, ""] | float,

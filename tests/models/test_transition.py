@@ -1,0 +1,78 @@
+"""The transition model: each term of its loss against the formula written out."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from cobra_rl.models import monet, transition
+from cobra_rl.models.monet import Monet, MonetConfig
+from cobra_rl.models.transition import Transition, TransitionConfig, Transitions
+
+CONFIG = TransitionConfig(hidden=(16, 16), change_cost=3.0, error_unit=5.0)
+
+
+@pytest.fixture(scope="module")
+def setting():
+    vision = eqx.filter_jit(Monet)(
+        MonetConfig(slots=3, attention_channels=(4, 4), attention_window=32, encoder_window=24, encoder_hidden=8),
+        jax.random.key(0),
+    )
+    model = Transition(CONFIG, jax.random.key(1))
+    keys = jax.random.split(jax.random.key(2), 3)
+    batch = Transitions(
+        jax.random.normal(keys[0], (4, 3, 8)),
+        jax.random.uniform(keys[1], (4, 4)),
+        jax.random.randint(keys[2], (4, 64, 64, 3), 0, 256).astype(jnp.uint8),
+    )
+    return vision, model, batch
+
+
+def net(model, x):
+    for layer in model.net.layers[:-1]:
+        x = np.maximum(x @ np.asarray(layer.weight) + np.asarray(layer.bias), 0.0)
+    return x @ np.asarray(model.net.layers[-1].weight) + np.asarray(model.net.layers[-1].bias)
+
+
+def test_the_loss_is_the_papers(setting):
+    vision, model, batch = setting
+    importance = jnp.array([1.0, 0.5, 0.25, 0.1])
+    slots, action = np.asarray(batch.slots), np.asarray(batch.action)
+    told = np.repeat(4 * action[:, None] - 2, 3, axis=1)
+    out = net(model, np.concatenate([slots, told], axis=-1))
+    drawn = np.asarray(monet.decode(vision, jnp.asarray(slots + out[..., :8])).image)
+    errors = ((drawn - np.asarray(batch.next_image) / 255.0) ** 2).sum(axis=(1, 2, 3))  # L_T
+    e_pred = 5.0 * out[..., 8].sum(axis=1)
+    terms = errors + ((e_pred - errors) / 5.0) ** 2 + 3.0 * np.abs(out[..., :8]).sum(axis=(1, 2))
+    total, metrics = transition.loss(model, vision, batch, importance)
+    np.testing.assert_allclose(total, (np.asarray(importance) * terms).mean(), rtol=1e-4)
+    np.testing.assert_allclose(metrics["errors"], errors, rtol=1e-4)
+    np.testing.assert_allclose(model(batch.slots, batch.action).error, e_pred, rtol=1e-3, atol=1e-4)
+
+
+def test_slots_are_treated_alike(setting):
+    _, model, batch = setting
+    order = jnp.array([2, 0, 1])
+    straight, turned = model(batch.slots, batch.action), model(batch.slots[:, order], batch.action)
+    np.testing.assert_allclose(straight.slots[:, order], turned.slots, atol=1e-5)
+    np.testing.assert_allclose(straight.error, turned.error, rtol=1e-4, atol=1e-5)
+
+
+def test_the_predicted_error_follows_the_error_and_not_the_other_way_round(setting):
+    """Without it, T could make its predictions wrong in order to be right about their error."""
+    vision, model, batch = setting
+    weights = jnp.ones(4)
+
+    def share(model, which):
+        imagined = model(batch.slots, batch.action)
+        errors = jax.lax.stop_gradient(transition.pixel_error(vision, imagined.slots, batch.next_image))
+        surprise = (((imagined.error - errors) / 5.0) ** 2).mean()
+        change = 3.0 * jnp.abs(imagined.slots - batch.slots).sum(axis=(1, 2)).mean()
+        pixels = transition.pixel_error(vision, imagined.slots, batch.next_image).mean()
+        return surprise if which == "surprise" else pixels + change
+
+    whole = eqx.filter_grad(lambda m: transition.loss(m, vision, batch, weights)[0])(model)
+    parts = [eqx.filter_grad(lambda m, w=w: share(m, w))(model) for w in ("surprise", "pixels")]
+    for expected, one, other in zip(*map(jax.tree.leaves, (whole, *parts)), strict=True):
+        np.testing.assert_allclose(expected, one + other, rtol=1e-3, atol=1e-3)

@@ -1,0 +1,37 @@
+"""The `cobra` command in a process of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+ON_ONE_CORE = """
+import os
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+from cobra_rl.cli import main
+main()
+"""
+
+
+def cobra(command: Sequence[str], folder: Path, cache: Path, stop_at: Path | None = None) -> str:
+    """The output of `cobra COMMAND --out folder`; SIGTERM once `stop_at` exists.
+
+    On one core, for two threads may differ in the last bits.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", ON_ONE_CORE, *command, "--out", str(folder)],
+        env=os.environ | {"JAX_COMPILATION_CACHE_DIR": str(cache), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        while stop_at is not None and not stop_at.exists() and process.poll() is None:
+            time.sleep(0.02)
+        if stop_at is not None:
+            process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=500)
+    assert process.returncode == 0, output
+    return output
