@@ -5,7 +5,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cobra_rl.evaluation.vision import TEST_SEED, fixed_scenes
-from cobra_rl.figures.style import Drawn, show
+from cobra_rl.figures.style import TIGHT, Drawn, show
 from cobra_rl.pretrained import Vision
 
 SCENES = 10
@@ -24,8 +24,8 @@ def decomposition(vision: Vision) -> Drawn:
         "reconstruction": decoded.image,
         **{f"slot {k}" + (" (background)" if k == 0 else ""): alone[:, k] for k in range(alone.shape[1])},
     }
-    figure = Figure(figsize=(0.72 * SCENES + 1.1, 0.72 * len(rows)))
-    grid = figure.subplots(len(rows), SCENES, gridspec_kw={"wspace": 0.05, "hspace": 0.05})
+    figure = Figure(figsize=(0.72 * SCENES, 0.72 * len(rows)))
+    grid = figure.subplots(len(rows), SCENES, gridspec_kw=TIGHT)
     for axes_row, (name, pictures) in zip(grid, rows.items(), strict=True):
         axes_row[0].set_ylabel(name, rotation=0, ha="right", va="center", labelpad=6)
         for axes, picture in zip(axes_row, pictures, strict=True):

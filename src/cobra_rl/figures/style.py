@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 DPI = 200
+TIGHT = {"wspace": 0.05, "hspace": 0.05, "left": 0.0, "right": 1.0, "bottom": 0.0, "top": 1.0}  # pictures in rows
 FRAME = "#888888"  # around pictures of scenes, which are black at their edges
 
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from cobra_rl.evaluation.probes import FACTORS, fit_probes, importances
 from cobra_rl.evaluation.vision import TEST_SEED, fixed_scenes, matched_slots, see
-from cobra_rl.figures.style import Drawn, show
+from cobra_rl.figures.style import TIGHT, Drawn, show
 from cobra_rl.pretrained import Vision
 from cobra_rl.spriteworld import render, state_from_sprites
 
@@ -27,8 +27,8 @@ def traversals(vision: Vision) -> Drawn:
     order = np.argsort(-importance.sum(axis=1))
 
     scene, slot = _example(vision)
-    figure = Figure(figsize=(0.72 * len(STEPS) + 2.4, 0.72 * len(order)))
-    grid = figure.subplots(len(order), len(STEPS), gridspec_kw={"wspace": 0.05, "hspace": 0.05})
+    figure = Figure(figsize=(0.72 * len(STEPS), 0.72 * len(order)))
+    grid = figure.subplots(len(order), len(STEPS), gridspec_kw=TIGHT)
     for row, latent in enumerate(order):
         swept = np.repeat(scene, len(STEPS), axis=0)
         swept[:, slot, latent] = STEPS
