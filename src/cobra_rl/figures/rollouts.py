@@ -13,14 +13,15 @@ from cobra_rl.pretrained import Curious
 from cobra_rl.spriteworld import EnvState
 
 STEPS = 6
+MARGINS = {"wspace": 0.05, "hspace": 0.05, "left": 0.12, "right": 0.99, "bottom": 0.05, "top": 0.88}
 SPEED = 0.09  # of the pushed sprite, in frame widths a step
 
 
 def rollouts(agent: Curious) -> Drawn:
     """Two scenes, one sprite of each pushed along a line."""
     figure = Figure(figsize=(0.85 * (STEPS + 1) + 1.0, 0.85 * 4 + 0.2))
-    for number, part in enumerate(np.ravel(figure.subfigures(2, 1, hspace=0.04))):
-        _draw(agent, part.subplots(2, STEPS + 1, gridspec_kw={"wspace": 0.05, "hspace": 0.05}), number, labelled=True)
+    for number, part in enumerate(figure.subfigures(2, 1, squeeze=False).ravel()):
+        _draw(agent, part.subplots(2, STEPS + 1, gridspec_kw=MARGINS), number, labelled=True)
     return Drawn(figure, _CAPTION.format(scenes="two held-out scenes with several sprites"))
 
 
@@ -28,8 +29,8 @@ def rollout_sheet(agent: Curious) -> Drawn:
     """Sixteen scenes."""
     columns, rows = 2, 8
     figure = Figure(figsize=(columns * (0.6 * (STEPS + 1) + 0.4), rows * 1.3))
-    for number, part in enumerate(np.ravel(figure.subfigures(rows, columns, hspace=0.03, wspace=0.02))):
-        grid = part.subplots(2, STEPS + 1, gridspec_kw={"wspace": 0.05, "hspace": 0.05})
+    for number, part in enumerate(figure.subfigures(rows, columns, squeeze=False).ravel()):
+        grid = part.subplots(2, STEPS + 1, gridspec_kw=MARGINS)
         _draw(agent, grid, number, labelled=number % columns == 0)
     return Drawn(figure, _CAPTION.format(scenes="sixteen held-out scenes, not chosen"))
 
@@ -46,7 +47,7 @@ def _draw(agent: Curious, grid: np.ndarray, number: int, labelled: bool) -> None
     for t in range(STEPS + 1):
         show(grid[0, t], truth[t])
         show(grid[1, t], imagined[t])
-        if number < 2 or t == 0:
+        if number < 2:
             grid[0, t].set_title(f"t = {t}" if t else "start", fontsize=7, pad=2)
     size = truth.shape[1]
     centre = (place[0] * size - 0.5, (1.0 - place[1]) * size - 0.5)

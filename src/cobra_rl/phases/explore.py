@@ -97,7 +97,7 @@ def train(
     local = LocalActors(make("exploration"), vision.model, config.envs, seed + 2) if actors is None else None
     team: Actors = local or actors  # type: ignore[assignment]
     learner, replay = initial_learner(config, seed), Replay(config.capacity, config.batch)
-    memory = replay.init(_example(vision.model))
+    memory = replay.init(example(vision.model))
     step, seconds, env_steps = 0, 0.0, 0
     like = (learner, memory, None if local is None else local.state)
     if restored := checkpoint.restore(folder / "checkpoints", like):
@@ -172,7 +172,8 @@ def _settings(config: ExploreConfig, part: str) -> dict:
     return dataclasses.asdict(getattr(config, part))
 
 
-def _example(vision: Monet) -> Transitions:
+def example(vision: Monet) -> Transitions:
+    """Zeros of the shapes that the replay holds."""
     c = vision.config
     image = jnp.zeros((c.size, c.size, 3), jnp.uint8)
     return Transitions(jnp.zeros((c.slots, c.latents)), jnp.zeros(4), image)
