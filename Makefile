@@ -9,8 +9,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 help:  ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-demo: .venv/base  ## the main job: see the seven worlds at play
+demo: .venv/base  ## the main job: see the seven worlds at play, and scenes taken apart
 	$(BIN)/cobra play-random all
+	$(BIN)/cobra figures decomposition traversals
 
 test: .venv/test  ## all tests
 	$(BIN)/python -m pytest
@@ -37,7 +38,7 @@ clean:  ## remove what make made
 	@touch $@
 
 .venv/test: .venv/base
-	$(PIP) --editable '.[test]'
+	$(PIP) --editable '.[test,ray]'
 	$(PIP) --no-deps spriteworld==1.0.2
 	@touch $@
 

@@ -31,7 +31,7 @@ def test_commands_and_files_exist():
         assert list(ROOT.rglob(name)), name
 
 
-@pytest.mark.parametrize("command", re.findall(r"`cobra (play-random [^`]+)`", README))
+@pytest.mark.parametrize("command", re.findall(r"`cobra ((?:play-random|figures) [^`]+)`", README))
 def test_cobra_commands_run(command, tmp_path, monkeypatch, capsys):
     from cobra_rl import cli
 

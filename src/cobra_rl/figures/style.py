@@ -10,6 +10,8 @@ from matplotlib.figure import Figure
 
 DPI = 200
 TIGHT = {"wspace": 0.05, "hspace": 0.05, "left": 0.0, "right": 1.0, "bottom": 0.0, "top": 1.0}  # pictures in rows
+COLORS = {"curious": "#0072B2", "random": "#999999"}  # of agents, the same in all figures
+RESULTS = Path(__file__).parents[3] / "results"  # of a clone
 FRAME = "#888888"  # around pictures of scenes, which are black at their edges
 
 
