@@ -1,0 +1,1 @@
+"""Agents: what to do, given what is seen, imagined and wanted."""
