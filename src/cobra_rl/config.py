@@ -10,6 +10,7 @@ from typing import Literal
 
 from cobra_rl.models.exploration import ExplorationConfig
 from cobra_rl.models.monet import MonetConfig
+from cobra_rl.models.reward import RewardConfig
 from cobra_rl.models.transition import TransitionConfig
 
 Preset = Literal["debug", "laptop", "paper"]
@@ -136,4 +137,28 @@ EXPLORE: dict[str, ExploreConfig] = {
         evaluate_every=8,
         validation_scenes=8,
     ),
+}
+
+
+@dataclass(frozen=True)
+class TaskConfig:
+    """The task phase: Algorithm 1. The defaults are the paper's, where it gives them."""
+
+    reward: RewardConfig = dataclasses.field(default_factory=RewardConfig)
+    proposals: int = 128  # B, of the search
+    depth: int = 1  # steps that the search looks ahead
+    epsilon: float = 0.2  # share of random choices among the proposals, while training
+    updates: int = 10  # N, for each environment step
+    batch: int = 16
+    learning_rate: float = 1e-3
+    reward_unit: float = 10.0  # rewards are learnt in this unit
+    value: bool = False  # learn a value from (sparse) rewards instead of the reward itself
+    discount: float = 0.9  # of the value
+    target_every: int = 50  # environment steps between two copies of the value that is bootstrapped from
+
+
+TASK: dict[str, TaskConfig] = {
+    "paper": TaskConfig(),
+    "laptop": TaskConfig(reward=RewardConfig(symmetric=True)),
+    "debug": TaskConfig(reward=RewardConfig(pair=(16, 16), whole=(16,)), proposals=8, updates=2, batch=4),
 }

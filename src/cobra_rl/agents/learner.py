@@ -1,0 +1,137 @@
+"""One environment step of Algorithm 1, for several seeds at once: search, act, encode, remember, learn. Pure.
+
+Axes: S seeds, C capacity of the memory, K slots, M latents.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from cobra_rl.agents.search import search
+from cobra_rl.config import TaskConfig
+from cobra_rl.models import monet
+from cobra_rl.models.exploration import Exploration
+from cobra_rl.models.monet import Monet
+from cobra_rl.models.reward import Reward, Step, reward_loss, value_loss
+from cobra_rl.models.transition import Transition
+from cobra_rl.spriteworld import EnvState, Spriteworld
+
+
+class Frozen(NamedTuple):
+    """What the exploration phase taught. Without a policy, proposals are uniform."""
+
+    vision: Monet
+    transition: Transition
+    exploration: Exploration | None
+
+
+class Memory(NamedTuple):
+    """All steps so far."""
+
+    steps: Step  # with a leading axis C
+    filled: Int[Array, ""]
+
+
+class TaskState(NamedTuple):
+    """All that a step changes; each leaf has a leading axis S."""
+
+    envs: EnvState
+    slots: Float[Array, "S K M"]
+    predictor: Reward
+    target: Reward
+    optimiser: Any
+    memory: Memory
+    key: PRNGKeyArray
+
+
+class Outcome(NamedTuple):
+    """What happened, for each seed."""
+
+    action: Float[Array, "S 4"]
+    reward: Float[Array, " S"]
+    success: Bool[Array, " S"]
+    done: Bool[Array, " S"]
+
+
+def begin(config: TaskConfig, env: Spriteworld, frozen: Frozen, keys: PRNGKeyArray, capacity: int) -> TaskState:
+    """Fresh predictors, empty memories, new episodes; one for each key."""
+    state_keys, reset_keys, model_keys = jax.vmap(lambda key: jax.random.split(key, 3), out_axes=1)(keys)
+    envs = jax.vmap(env.initial)(reset_keys)
+    predictor = eqx.filter_vmap(lambda key: Reward(config.reward, key))(model_keys)
+    slots = monet.encode(frozen.vision, jax.vmap(env.draw)(envs))
+    count, shape = keys.shape[0], slots.shape[1:]
+    zeros = Step(
+        slots=jnp.zeros((count, capacity, *shape)),
+        action=jnp.zeros((count, capacity, 4)),
+        reward=jnp.zeros((count, capacity)),
+        discount=jnp.zeros((count, capacity)),
+        next_slots=jnp.zeros((count, capacity, *shape)),
+    )
+    optimiser = jax.vmap(optax.adam(config.learning_rate).init)(predictor)
+    memory = Memory(zeros, jnp.zeros(count, jnp.int32))
+    return TaskState(envs, slots, predictor, predictor, optimiser, memory, state_keys)
+
+
+def step(
+    config: TaskConfig, env: Spriteworld, frozen: Frozen, sparse: bool, state: TaskState
+) -> tuple[TaskState, Outcome]:
+    """One environment step and N updates for each seed. With `sparse`, the reward is 1 on success and 0 otherwise."""
+    keys = jax.vmap(lambda key: jax.random.split(key, 5), out_axes=1)(state.key)
+
+    def choose(predictor: Reward, slots: Array, key: PRNGKeyArray) -> Array:
+        options = (config.proposals, config.epsilon, config.depth)
+        return search(frozen.exploration, frozen.transition, predictor, slots, key, *options).action
+
+    action = jax.vmap(choose)(state.predictor, state.slots, keys[1])
+    after, reward, success, truncated, _ = jax.vmap(env.advance)(keys[2], state.envs, action)
+    reward = success.astype(jnp.float32) if sparse else reward
+    done = success | truncated
+    fresh = jax.vmap(env.initial)(keys[3])
+    envs = jax.tree.map(lambda new, old: jnp.where(done.reshape(-1, *[1] * (old.ndim - 1)), new, old), fresh, after)
+    count = len(done)
+    images = jax.vmap(env.draw)(jax.tree.map(lambda one, other: jnp.concatenate([one, other]), after, envs))
+    encoded = monet.encode(frozen.vision, images)  # what was reached, and what is seen next: another scene after an end
+    unit = 1.0 if sparse else config.reward_unit
+    discount = jnp.where(success, 0.0, config.discount)
+    happened = Step(state.slots, action, reward / unit, discount, encoded[:count])
+    memory = jax.vmap(_remember)(state.memory, happened)
+    refresh = memory.filled % config.target_every == 0
+    target = jax.tree.map(
+        lambda new, old: jnp.where(refresh.reshape(-1, *[1] * (old.ndim - 1)), new, old), state.predictor, state.target
+    )
+
+    def learn(predictor: Reward, target: Reward, optimiser: Any, memory: Memory, key: PRNGKeyArray):
+        return _learn(config, frozen.transition, predictor, target, optimiser, memory, key)
+
+    predictor, optimiser = jax.vmap(learn)(state.predictor, target, state.optimiser, memory, keys[4])
+    state = TaskState(envs, encoded[count:], predictor, target, optimiser, memory, keys[0])
+    return state, Outcome(action, reward, success, done)
+
+
+def _remember(memory: Memory, happened: Step) -> Memory:
+    place = memory.filled % memory.steps.reward.shape[0]
+    steps = jax.tree.map(lambda all, one: all.at[place].set(one), memory.steps, happened)
+    return Memory(steps, memory.filled + 1)
+
+
+def _learn(config: TaskConfig, transition: Transition, predictor, target, optimiser, memory: Memory, key):
+    """N minibatches."""
+    adam, size = optax.adam(config.learning_rate), jnp.minimum(memory.filled, memory.steps.reward.shape[0])
+
+    def loss(predictor: Reward, batch: Step) -> Array:
+        if config.value:
+            return value_loss(predictor, target, transition, batch)[0]
+        return reward_loss(predictor, batch.next_slots, batch.reward)[0]
+
+    def update(carry, key):
+        predictor, optimiser = carry
+        rows = jax.random.randint(key, (config.batch,), 0, size)
+        gradients = jax.grad(loss)(predictor, jax.tree.map(lambda all: all[rows], memory.steps))
+        updates, optimiser = adam.update(gradients, optimiser)
+        return (eqx.apply_updates(predictor, updates), optimiser), None
+
+    return jax.lax.scan(update, (predictor, optimiser), jax.random.split(key, config.updates))[0]
