@@ -1,0 +1,52 @@
+"""Measures of the task phase."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from cobra_rl.evaluation.task import (
+    bootstrap_interval,
+    first_window,
+    interquartile_mean,
+    knowing,
+    play_episodes,
+    random_policy,
+)
+from cobra_rl.spriteworld import make
+
+
+def test_the_first_window_is_the_first():
+    assert first_window([True] * 29) is None
+    assert first_window([True] * 30) == 30
+    assert first_window([False] * 10 + [True] * 40) == 37  # 3 failures and 27 successes
+    assert first_window([True, True, False] * 50) is None
+    assert first_window([False, True, True, True, True] * 3 + [True] * 100) == 30  # 3 failures in the first 30
+
+
+@pytest.mark.parametrize("count", [3, 4, 5, 8, 11])
+def test_the_interquartile_mean_is_scipys(count):
+    values = np.random.default_rng(count).normal(size=count)
+    if count % 4 == 0:
+        assert interquartile_mean(values) == pytest.approx(scipy.stats.trim_mean(values, 0.25))
+    fine = np.repeat(np.sort(values), 4)  # in quarters: then trimming a quarter cuts between values
+    assert interquartile_mean(values) == pytest.approx(scipy.stats.trim_mean(fine, 0.25))
+
+
+def test_the_interval_holds_the_mean():
+    values = np.random.default_rng(0).normal(10.0, 1.0, size=12)
+    low, high = bootstrap_interval(values, draws=1000)
+    assert low < interquartile_mean(values) < high
+    assert high - low < 2.5
+
+
+def test_knowing_the_truth_solves_what_chance_does_not():
+    env = make("goal_finding_new_shape")
+    chance = play_episodes(random_policy, None, env, 100, seed=0)
+    truth = play_episodes(knowing(env), None, env, 100, seed=0)
+    assert chance.success.mean() < 0.25
+    assert truth.success.mean() > 0.95
+    assert truth.steps.mean() < chance.steps.mean()
+    assert (truth.steps >= 1).all()
+    assert (truth.reward[truth.success] > 0.0).all()
+    again = play_episodes(random_policy, None, env, 100, seed=0)
+    np.testing.assert_array_equal(chance.reward, again.reward)
