@@ -6,21 +6,20 @@ import scipy.stats
 
 from cobra_rl.evaluation.task import (
     bootstrap_interval,
-    first_window,
     interquartile_mean,
     knowing,
     play_episodes,
     random_policy,
+    window_won,
 )
 from cobra_rl.spriteworld import make
 
 
-def test_the_first_window_is_the_first():
-    assert first_window([True] * 29) is None
-    assert first_window([True] * 30) == 30
-    assert first_window([False] * 10 + [True] * 40) == 37  # 3 failures and 27 successes
-    assert first_window([True, True, False] * 50) is None
-    assert first_window([False, True, True, True, True] * 3 + [True] * 100) == 30  # 3 failures in the first 30
+def test_a_window_is_won_with_27_of_the_last_30():
+    assert not window_won([True] * 29)
+    assert window_won([True] * 30)
+    assert window_won([False] * 50 + [True, True, True, True, True, False, True, True, True, True] * 3)
+    assert not window_won([True] * 50 + [True, True, True, True, False, False, True, True, True, True] * 3)
 
 
 @pytest.mark.parametrize("count", [3, 4, 5, 8, 11])

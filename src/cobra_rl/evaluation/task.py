@@ -24,6 +24,7 @@ from cobra_rl.spriteworld import EnvState, Spriteworld
 WINDOW, ENOUGH = 30, 27  # episodes, and how many of them must succeed: 90 %
 SIDE_BY_SIDE = 50
 
+Values = Sequence[float] | np.ndarray
 # (parameters, states of E environments, key) -> actions [E, 4]
 Policy = Callable[[Any, EnvState, PRNGKeyArray], Array]
 
@@ -112,15 +113,12 @@ def knowing(env: Spriteworld, proposals: int = 128) -> Policy:
     return lambda _, states, key: jax.vmap(choose)(states, jax.random.split(key, states.step.shape[0]))
 
 
-def first_window(success: Sequence[bool]) -> int | None:
-    """How many episodes it took until 27 of the last 30 succeeded; None if that never happened."""
-    won = np.cumsum(np.concatenate([[0], np.asarray(success, int)]))
-    within = won[WINDOW:] - won[:-WINDOW]
-    good = np.nonzero(within >= ENOUGH)[0]
-    return int(good[0]) + WINDOW if len(good) else None
+def window_won(success: Sequence[bool]) -> bool:
+    """Whether at least 27 of the last 30 episodes succeeded."""
+    return len(success) >= WINDOW and sum(success[-WINDOW:]) >= ENOUGH
 
 
-def interquartile_mean(values: Sequence[float] | np.ndarray) -> float:
+def interquartile_mean(values: Values) -> float:
     """Mean of the middle half; parts of values count in parts."""
     ordered = np.sort(np.asarray(values, float))
     edges = np.arange(len(ordered) + 1) / len(ordered)
@@ -128,7 +126,7 @@ def interquartile_mean(values: Sequence[float] | np.ndarray) -> float:
     return float((weight * ordered).sum() / weight.sum())
 
 
-def bootstrap_interval(values: Sequence[float] | np.ndarray, level: float = 0.95, draws: int = 10_000) -> tuple[float, float]:
+def bootstrap_interval(values: Values, level: float = 0.95, draws: int = 10_000) -> tuple[float, float]:
     """Percentile interval of the interquartile mean over seeds."""
     array, rng = np.asarray(values, float), np.random.default_rng(0)
     means = [interquartile_mean(array[rng.integers(len(array), size=len(array))]) for _ in range(draws)]

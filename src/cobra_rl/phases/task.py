@@ -1,0 +1,139 @@
+"""Phase 3, want and act: an environment with reward -> a reward predictor, several seeds at once."""
+
+import dataclasses
+import json
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from cobra_rl.agents import learner
+from cobra_rl.agents.learner import Frozen, TaskState
+from cobra_rl.config import TaskConfig
+from cobra_rl.evaluation.task import WINDOW, play_episodes, searching, window_won
+from cobra_rl.models.reward import Reward
+from cobra_rl.pretrained import Curious
+from cobra_rl.runtime import checkpoint
+from cobra_rl.runtime.log import RunLog
+from cobra_rl.runtime.signals import StopRequested
+from cobra_rl.runtime.storage import write_atomically
+from cobra_rl.runtime.weights import save_weights
+from cobra_rl.spriteworld import make
+
+SAVE_EVERY = 500  # environment steps
+CONFIRM = 100  # greedy episodes that must confirm the 90 % of a window
+FINAL = 200  # greedy episodes at the end, in each mode
+
+
+class Episodes(NamedTuple):
+    """What a seed went through; parallel lists."""
+
+    ends: list[int]  # the environment step at which each episode ended
+    success: list[bool]
+    reward: list[float]  # of its last step
+
+
+def frozen_parts(agent: Curious, use_policy: bool = True) -> Frozen:
+    """The exploration phase's parts; without the policy, proposals are uniform."""
+    return Frozen(agent.model, agent.transition, agent.exploration if use_policy else None)
+
+
+def solve(
+    config: TaskConfig,
+    agent: Curious,
+    task: str,
+    folder: Path,
+    variant: str = "paper",
+    seeds: int = 1,
+    steps: int = 3000,
+    sparse: bool = False,
+    use_policy: bool = True,
+    final: int = FINAL,
+) -> dict[str, Any]:
+    """Learns a task in `folder`, seeds 0 to `seeds` - 1 side by side; the same call goes on where the last one stopped.
+
+    At the end, greedy episodes in both modes. Returns what it writes to `result.json`.
+    """
+    env, frozen = make(task, "train", variant), frozen_parts(agent, use_policy)
+    keys = jax.vmap(jax.random.key)(np.arange(seeds))
+    state: TaskState = eqx.filter_jit(lambda frozen, keys: learner.begin(config, env, frozen, keys, steps))(
+        frozen, keys
+    )
+    turn = eqx.filter_jit(lambda frozen, state: learner.step(config, env, frozen, sparse, state))
+    episodes, step, seconds = [Episodes([], [], []) for _ in range(seeds)], 0, 0.0
+    confirmed: list[int | None] = [None] * seeds  # episodes until 90 %, confirmed
+    next_try = [0] * seeds  # episodes before the next attempt to confirm
+    if restored := checkpoint.restore(folder / "checkpoints", state):
+        step, state, meta = restored
+        seconds, confirmed, next_try = meta["seconds"], meta["confirmed"], meta["next_try"]
+        episodes = [Episodes(*lists) for lists in meta["episodes"]]
+    began = time.monotonic()
+
+    def predictor(seed: int) -> Reward:
+        return jax.tree.map(lambda leaf: leaf[seed], state.predictor)
+
+    def save() -> None:
+        meta = {"seconds": seconds + time.monotonic() - began, "episodes": episodes}
+        checkpoint.save(
+            folder / "checkpoints", step, state, meta | {"confirmed": confirmed, "next_try": next_try}, keep=1
+        )
+        for seed in range(seeds):
+            config_dict = dataclasses.asdict(config.reward)
+            save_weights(folder / f"seed{seed}" / "reward", predictor(seed), config_dict, kind="reward")
+
+    def confirm(seed: int) -> None:
+        """A window of 90 % counts if greedy episodes reach 90 % too; if not, the next attempt is 30 episodes later."""
+        count = len(episodes[seed].success)
+        if confirmed[seed] is not None or count < next_try[seed] or not window_won(episodes[seed].success):
+            return
+        played = play_episodes(searching(config, env), (frozen, predictor(seed)), env, CONFIRM, seed=10_000 + step)
+        if played.success.mean() >= 0.9:
+            confirmed[seed] = count
+        next_try[seed] = count + WINDOW
+
+    columns = tuple(f"seed {seed}" for seed in range(seeds))
+    with StopRequested() as stop, RunLog(folder, steps, task, step, columns) as log:
+        while step < steps and not stop.requested:
+            state, outcome = turn(frozen, state)
+            step += 1
+            rewards, success, done = (np.asarray(part) for part in outcome[1:])
+            for seed in np.nonzero(done)[0]:
+                episodes[seed].ends.append(step)
+                episodes[seed].success.append(bool(success[seed]))
+                episodes[seed].reward.append(float(rewards[seed]))
+                confirm(int(seed))
+            recent = {f"seed {i}": np.mean(e.success[-WINDOW:]) if e.success else 0.0 for i, e in enumerate(episodes)}
+            log.progress(step, recent)
+            if step % 100 == 0:
+                log.write(step, recent | {f"episodes {i}": len(e.ends) for i, e in enumerate(episodes)})
+            if step % SAVE_EVERY == 0 or step == steps:
+                save()
+        if stop.requested:
+            save()
+            log.say(f"Stopped at step {step} of {steps}; the same command goes on from here.")
+            return {}
+    settings = {"task": task, "variant": variant, "steps": steps, "sparse": sparse, "exploration_policy": use_policy}
+    result = settings | {"minutes": (seconds + time.monotonic() - began) / 60, "seeds": []}
+    for seed in range(seeds):
+        result["seeds"].append(_summary(seed, episodes[seed], confirmed[seed]))
+        for mode in ("train", "test"):
+            world = make(task, mode, variant)
+            played = play_episodes(searching(config, world), (frozen, predictor(seed)), world, final, seed=1905)
+            result["seeds"][-1][f"success_{mode}"] = float(played.success.mean())
+            result["seeds"][-1][f"reward_{mode}"] = float(played.reward.mean())
+    write_atomically(folder / "result.json", (json.dumps(result, indent=2) + "\n").encode())
+    return result
+
+
+def _summary(seed: int, episodes: Episodes, confirmed: int | None) -> dict[str, Any]:
+    return {
+        "seed": seed,
+        "episodes": len(episodes.ends),
+        "episodes_to_90": confirmed,
+        "steps_to_90": None if confirmed is None else episodes.ends[confirmed - 1],
+        "ends": episodes.ends,
+        "success": episodes.success,
+    }
