@@ -75,13 +75,15 @@ def _propose(policy: Exploration, slots: Float[Array, "B K M"], key: PRNGKeyArra
 
 def load_vision(folder: Path = SHIPPED / "vision") -> Vision:
     """The vision module whose weights lie in `folder`; a file that does not fit is refused."""
-    return Vision(_load(folder, "vision", Monet, MonetConfig))
+    return Vision(load_model(folder, "vision", Monet, MonetConfig))
 
 
 def load_curious(vision: Vision, folder: Path = SHIPPED) -> Curious:
     """The transition model and the exploration policy whose weights lie in `folder`, with the vision they go with."""
-    transition = _load(folder / "transition", "transition", Transition, TransitionConfig)
-    return Curious(vision, transition, _load(folder / "exploration", "exploration", Exploration, ExplorationConfig))
+    transition = load_model(folder / "transition", "transition", Transition, TransitionConfig)
+    return Curious(
+        vision, transition, load_model(folder / "exploration", "exploration", Exploration, ExplorationConfig)
+    )
 
 
 def load_pretrained() -> Vision:
@@ -89,7 +91,8 @@ def load_pretrained() -> Vision:
     return load_vision()
 
 
-def _load(folder: Path, kind: str, model: Callable, config: type) -> Any:
+def load_model(folder: Path, kind: str, model: Callable, config: type) -> Any:
+    """A model from its weights and the configuration beside them; refused if either does not fit."""
     found = read_config(folder, kind)
     if unknown := found.keys() - {field.name for field in dataclasses.fields(config)}:
         raise WeightsError(f"The weights in {folder} are of another model: this code knows no {sorted(unknown)}.")

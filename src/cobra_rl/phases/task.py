@@ -71,6 +71,9 @@ def solve(
         seconds, confirmed, next_try = meta["seconds"], meta["confirmed"], meta["next_try"]
         episodes = [Episodes(*lists) for lists in meta["episodes"]]
     began = time.monotonic()
+    settings = {"task": task, "variant": variant, "steps": steps, "sparse": sparse, "exploration_policy": use_policy}
+    record = settings | {"config": dataclasses.asdict(config)}
+    write_atomically(folder / "run.json", (json.dumps(record, indent=2) + "\n").encode())
 
     def predictor(seed: int) -> Reward:
         return jax.tree.map(lambda leaf: leaf[seed], state.predictor)
@@ -115,7 +118,6 @@ def solve(
             save()
             log.say(f"Stopped at step {step} of {steps}; the same command goes on from here.")
             return {}
-    settings = {"task": task, "variant": variant, "steps": steps, "sparse": sparse, "exploration_policy": use_policy}
     result = settings | {"minutes": (seconds + time.monotonic() - began) / 60, "seeds": []}
     for seed in range(seeds):
         result["seeds"].append(_summary(seed, episodes[seed], confirmed[seed]))

@@ -1,0 +1,58 @@
+"""A trained agent as a person uses it: images in, actions out."""
+
+import json
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from cobra_rl.agents.search import search
+from cobra_rl.config import TaskConfig
+from cobra_rl.models.reward import Reward, RewardConfig
+from cobra_rl.pretrained import Curious, load_curious, load_model, load_vision
+
+
+class Agent:
+    """COBRA with what a task taught it. `act` is greedy, unless told otherwise.
+
+    agent = Agent.load("runs/solve/sorting")
+    action = agent.act(image)  # uint8 [64, 64, 3] -> [4] in [0, 1]
+    """
+
+    def __init__(self, parts: Curious, reward: Reward, config: TaskConfig, use_policy: bool = True, seed: int = 0):
+        self.parts, self.reward, self.config = parts, reward, config
+        self._policy = parts.exploration if use_policy else None
+        self._key = jax.random.key(seed)
+
+    @classmethod
+    def load(cls, run: str | Path, seed: int = 0) -> "Agent":
+        """The agent of a run of `cobra solve`, of one of its seeds."""
+        folder = Path(run)
+        settings = _read_settings(folder)
+        reward = load_model(folder / f"seed{seed}" / "reward", "reward", Reward, RewardConfig)
+        known = {name: settings["config"][name] for name in ("proposals", "depth", "epsilon")}
+        return cls(
+            load_curious(load_vision()),
+            reward,
+            TaskConfig(reward=reward.config, **known),
+            settings["exploration_policy"],
+        )
+
+    def act(self, image: np.ndarray, epsilon: float = 0.0) -> Float[np.ndarray, " 4"]:
+        """The action to take in view of an image, uint8 [64, 64, 3]."""
+        slots = self.parts.encode(np.asarray(image)[None])[0]
+        self._key, key = jax.random.split(self._key)
+        options = (self.config.proposals, epsilon, self.config.depth)
+        return np.asarray(_search(self._policy, self.parts.transition, self.reward, slots, key, *options).action)
+
+
+_search = eqx.filter_jit(search)
+
+
+def _read_settings(folder: Path) -> dict:
+    try:
+        return json.loads((folder / "run.json").read_text())
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{folder} is no run of `cobra solve`: it has no run.json.") from error
