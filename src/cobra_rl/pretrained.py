@@ -81,9 +81,8 @@ def load_vision(folder: Path = SHIPPED / "vision") -> Vision:
 def load_curious(vision: Vision, folder: Path = SHIPPED) -> Curious:
     """The transition model and the exploration policy whose weights lie in `folder`, with the vision they go with."""
     transition = load_model(folder / "transition", "transition", Transition, TransitionConfig)
-    return Curious(
-        vision, transition, load_model(folder / "exploration", "exploration", Exploration, ExplorationConfig)
-    )
+    policy = load_model(folder / "exploration", "exploration", Exploration, ExplorationConfig)
+    return Curious(vision, transition, policy)
 
 
 def load_pretrained() -> Vision:

@@ -96,7 +96,7 @@ def train(
     """
     local = LocalActors(make("exploration"), vision.model, config.envs, seed + 2) if actors is None else None
     team: Actors = local or actors  # type: ignore[assignment]
-    learner, replay = initial_learner(config, seed), Replay(config.capacity, config.batch)
+    learner, replay = initial_learner(config, seed), Replay(config.capacity, config.batch, beta=config.importance)
     memory = replay.init(example(vision.model))
     step, seconds, env_steps = 0, 0.0, 0
     like = (learner, memory, None if local is None else local.state)
