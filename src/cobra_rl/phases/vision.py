@@ -96,22 +96,29 @@ def make_step(config: VisionConfig, stage: Stage):
 
 
 def train(config: VisionConfig, folder: Path, seed: int = 0, name: str = "vision") -> Monet:
-    """Trains MONet in `folder`; the same call goes on where the last one stopped.
+    """Trains MONet in `folder`; the same call goes on where the last one stopped. Returns the last averaged weights.
 
+    Of all validations, the weights with the best FG-ARI (mean of attention and decoder masks) stay in `weights`.
     SIGINT and SIGTERM save and stop. A loss that is not a number stops with `Diverged`; the last good checkpoint stays.
     """
-    state, start, seconds = initial_state(config, seed), 0, 0.0
+    state, start, seconds, best = initial_state(config, seed), 0, 0.0, -1.0
     if restored := checkpoint.restore(folder / "checkpoints", state):
-        start, state, seconds = restored.step, restored.tree, restored.meta["seconds"]
+        start, state, meta = restored
+        seconds, best = meta["seconds"], meta["best"]
     validation = fixed_scenes(scenes=config.validation_scenes)
     keys = jax.random.key(seed + 1)
     stages, compiled, began = config.stages, {}, time.monotonic()
     step, metrics = start, {}
 
-    def save() -> None:
-        meta = {"seconds": seconds + time.monotonic() - began, "name": name, "seed": seed}
+    def save(scores: dict[str, float] | None = None) -> None:
+        """A checkpoint; and weights, if none had better masks on the validation scenes."""
+        nonlocal best
+        score = -1.0 if scores is None else (scores["fg_ari_attention"] + scores["fg_ari_decoder"]) / 2
+        if score >= best:
+            best = score
+            save_weights(folder / "weights", state.average, dataclasses.asdict(config.model), kind="vision")
+        meta = {"seconds": seconds + time.monotonic() - began, "name": name, "seed": seed, "best": best}
         checkpoint.save(folder / "checkpoints", step, state, meta)
-        save_weights(folder / "weights", state.average, dataclasses.asdict(config.model), kind="vision")
 
     columns = ("loss", "nll", "kl_latents", "kl_masks", "fg_ari_attention", "fg_ari_decoder")
     with StopRequested() as stop, RunLog(folder, config.steps, f"vision ({name})", start, columns) as log:
@@ -131,9 +138,10 @@ def train(config: VisionConfig, folder: Path, seed: int = 0, name: str = "vision
             if due:
                 vision = Vision(state.average)
                 minutes = (seconds + time.monotonic() - began) / 60
-                log.write(step, scalars | quick_scores(vision, validation) | {"minutes": minutes})
+                scores = quick_scores(vision, validation)
+                log.write(step, scalars | scores | {"minutes": minutes})
                 log.picture(step, "decomposition", decomposition(vision, validation.images[:6]))
-                save()
+                save(scores)
         if stop.requested:
             finite(metrics, step, folder)
             save()
