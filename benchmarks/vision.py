@@ -73,7 +73,8 @@ def measure(preset: str, least: float) -> dict:
     """All figures of a preset."""
     config = VISION[preset]
     state = initial_state(config, 0)
-    images = np.array(jax.jit(lambda k: random_frames(k, exploration(6), 64))(jax.random.key(0)))  # torch wants to own it
+    frames = jax.jit(lambda key: random_frames(key, exploration(6), 64))(jax.random.key(0))
+    images = np.array(frames)  # a copy: PyTorch wants to own it
     ours, theirs = state.model, torch_monet.from_jax(state.model)
     with torch.no_grad():
         slots = torch_monet.encode(theirs, torch.from_numpy(images[:4])).numpy()
