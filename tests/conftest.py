@@ -1,5 +1,22 @@
 """Shapes and types of every annotated function of ours are checked at run time in all tests."""
 
+import dataclasses
+
+import equinox as eqx
+import jax
+import pytest
 from jaxtyping import install_import_hook
 
 install_import_hook("cobra_rl", "beartype.beartype")
+
+
+@pytest.fixture(scope="session")
+def debug_vision(tmp_path_factory):
+    """A folder with the weights of a tiny, untrained vision module: it compiles in a fraction of the time."""
+    from cobra_rl.config import VISION
+    from cobra_rl.models.monet import Monet
+    from cobra_rl.runtime.weights import save_weights
+
+    folder, config = tmp_path_factory.mktemp("vision"), VISION["debug"].model
+    save_weights(folder, eqx.filter_jit(Monet)(config, jax.random.key(0)), dataclasses.asdict(config), kind="vision")
+    return folder

@@ -23,13 +23,14 @@ def weights(folder: Path) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs a way to run on one core")
-def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, debug_vision):
     """Replay, priorities and unfinished episodes included: everything after the stop depends on them."""
     whole, parts, cache = tmp_path / "whole", tmp_path / "parts", tmp_path / "cache"
-    cobra(TRAIN, whole, cache)
-    output = cobra(TRAIN, parts, cache, stop_at=parts / "checkpoints" / "step_00000008.safetensors.zz")
+    train = (*TRAIN, "--vision", str(debug_vision))
+    cobra(train, whole, cache)
+    output = cobra(train, parts, cache, stop_at=parts / "checkpoints" / "step_00000008.safetensors.zz")
     assert "of 24; the same command goes on from here." in output
-    cobra(TRAIN, parts, cache)
+    cobra(train, parts, cache)
     expected, found = weights(whole), weights(parts)
     assert expected.keys() == found.keys()
     for name in expected:
@@ -39,12 +40,12 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
     own = {"minutes", "hits"}  # the share of hits is of what was played since the process began
     for one, other in zip(*logs, strict=True):
         assert {k: v for k, v in one.items() if k not in own} == {k: v for k, v in other.items() if k not in own}
-    agent = load_curious(load_vision(), whole / "weights")
+    agent = load_curious(load_vision(debug_vision), whole / "weights")
     slots = agent.encode(np.zeros((2, 64, 64, 3), np.uint8))
     assert agent.imagine(slots, np.full((2, 4), 0.5)).slots.shape == slots.shape
 
 
-def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_path, monkeypatch):
+def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_path, monkeypatch, debug_vision):
     real = explore.make_update
 
     def make_update(*arguments):
@@ -59,5 +60,5 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_p
 
     monkeypatch.setattr(explore, "make_update", make_update)
     with pytest.raises(training.Diverged, match="transition is nan at step 16; the last good checkpoint is kept in"):
-        explore.train(EXPLORE["debug"], load_vision(), tmp_path, curious=False)
+        explore.train(EXPLORE["debug"], load_vision(debug_vision), tmp_path, curious=False)
     assert [file.name for file in (tmp_path / "checkpoints").iterdir()] == ["step_00000008.safetensors.zz"]

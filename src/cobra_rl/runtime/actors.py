@@ -4,7 +4,7 @@
 other cores or machines. A learner calls `collect(policy)` and gets what there is.
 """
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -33,6 +33,7 @@ class Collected(NamedTuple):
     hits: Float[Array, ""]  # share of actions that moved a sprite
 
 
+@runtime_checkable
 class Actors(Protocol):
     """What a learner needs to know of actors."""
 

@@ -6,6 +6,7 @@ replaced, and nobody waits for it.
 """
 
 import os
+import warnings
 from typing import Any
 
 import equinox as eqx
@@ -53,7 +54,10 @@ class RayActors:
             raise ValueError(f"--actors is {count}; there must be at least 1.")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray's new default, without its warning
         where: dict[str, Any] = {"address": address} if address else {"num_cpus": max(count, os.cpu_count() or 1)}
-        ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False, **where)
+        with warnings.catch_warnings():
+            # Ray forks to start its own programs, which is safe: the child runs another program at once.
+            warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
+            ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False, **where)
         self._player = ray.remote(num_cpus=1, runtime_env={"env_vars": ENVIRONMENT})(_Player)
         self._vision, self._env_name, self._next_seed = ray.put(_on_host(vision)), env_name, seed
         self._policy: Any = None
