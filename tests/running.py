@@ -10,7 +10,8 @@ from pathlib import Path
 
 ON_ONE_CORE = """
 import os
-os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+cores, worker = sorted(os.sched_getaffinity(0)), os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})  # workers of pytest on different cores
 from cobra_rl.cli import main
 main()
 """

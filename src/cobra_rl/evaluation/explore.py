@@ -19,7 +19,7 @@ from cobra_rl.evaluation.segmentation import match
 from cobra_rl.evaluation.vision import TEST_SEED, VALIDATION_SEED, Scenes, fixed_scenes, in_batches, see
 from cobra_rl.models.transition import pixel_error
 from cobra_rl.pretrained import Curious
-from cobra_rl.spriteworld import EnvState, Spriteworld, env_spec, make
+from cobra_rl.spriteworld import EnvState, Sprites, Spriteworld, env_spec, make
 from cobra_rl.spriteworld.sprites import front_most
 
 ExploreScenes = Scenes
@@ -111,7 +111,14 @@ def aim(
 
 
 def _states(scenes: ExploreScenes) -> EnvState:
-    return EnvState(jax.tree.map(jnp.asarray, scenes.sprites), jnp.zeros(len(scenes.images), jnp.int32))
+    return states_from(scenes.sprites)
+
+
+@jax.jit
+@jax.vmap
+def states_from(sprites: Sprites) -> EnvState:
+    """States at step 0; the sprites' factors have a leading axis B."""
+    return EnvState(sprites, jnp.int32(0))
 
 
 class Looked(NamedTuple):

@@ -1,16 +1,14 @@
 """Transition roll-outs against the truth: the paper's figure of two scenes, and the appendix's large sheet."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from cobra_rl.evaluation.explore import aim, explore_scenes, push
+from cobra_rl.evaluation.explore import aim, explore_scenes, push, states_from
 from cobra_rl.evaluation.vision import TEST_SEED
 from cobra_rl.figures.style import Drawn, show
 from cobra_rl.pretrained import Curious
-from cobra_rl.spriteworld import EnvState
 
 STEPS = 6
 MARGINS = {"wspace": 0.05, "hspace": 0.05, "left": 0.12, "right": 0.99, "bottom": 0.05, "top": 0.88}
@@ -66,7 +64,7 @@ def _roll(agent: Curious, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
     several = np.nonzero(np.asarray(scenes.sprites.alive).sum(axis=1) >= 3)[0]
     row = several[number : number + 1]
     labels, sprites = scenes.labels[row], jax.tree.map(lambda factor: factor[row], scenes.sprites)
-    states = EnvState(sprites, jnp.zeros(1, jnp.int32))
+    states = states_from(sprites)
     sprite = np.array([labels[labels >= 0].max()])
     start = np.asarray(sprites.position)[0, sprite[0]]
     towards = np.array([0.5, 0.5]) - start + 1e-3
