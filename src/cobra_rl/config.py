@@ -101,6 +101,8 @@ class ExploreConfig:
     decay_from: float = 1.0  # share of the run after which the learning rate falls, as a cosine
     final_rate: float = 0.03  # of the learning rate, at the end
     clip: float = 0.0  # largest norm of the gradient; 0: any
+    samples: int = 1  # of u for each scene, in an update of the policy
+    change_cost: Schedule = ((0.0, 1.0),)  # of |Delta|, in squared pixels
     click_cost: Schedule = ((0.0, 210.0),)  # of |D| on the position click, in squared pixels a frame width
     capacity: int = 100_000  # of the replay
     first: int = 1000  # transitions in the replay before learning begins
@@ -114,12 +116,14 @@ class ExploreConfig:
 EXPLORE: dict[str, ExploreConfig] = {
     "paper": ExploreConfig(),
     "laptop": ExploreConfig(
-        transition=TransitionConfig(hidden=(256, 256, 256), change_cost=30.0, error_unit=30.0),
+        transition=TransitionConfig(hidden=(256, 256, 256), error_unit=30.0, centred=True),
         exploration=ExplorationConfig(net="slots", motion_cost=100.0, scale_penalty=1e4),
         steps=24_000,
         learning_rate=1e-3,
         decay_from=0.5,
         clip=1000.0,
+        samples=4,
+        change_cost=((0.15, 2.0), (0.4, 30.0)),
         click_cost=((0.25, 2.0), (0.6, 20.0)),
         capacity=20_000,
         importance=0.5,

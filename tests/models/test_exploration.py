@@ -55,11 +55,11 @@ def test_the_loss_is_the_papers(net):
     np.testing.assert_allclose(found, total, rtol=1e-4)
 
 
-def test_the_gradient_passes_the_border():
-    point = jnp.array([-0.3, 0.5, 1.2, 1.0])
-    np.testing.assert_array_equal(exploration.to_action(point), [0.0, 0.5, 1.0, 1.0])
+def test_actions_are_mirrored_at_the_border_and_no_gradient_dies():
+    point = jnp.array([-0.3, 0.5, 1.2, 2.1])
+    np.testing.assert_allclose(exploration.to_action(point), [0.3, 0.5, 0.8, 0.1], atol=1e-6)
     gradient = jax.grad(lambda p: exploration.to_action(p).sum())(point)
-    np.testing.assert_array_equal(gradient, 1.0)
+    np.testing.assert_array_equal(gradient, [-1.0, 1.0, -1.0, 1.0])
 
 
 @pytest.mark.parametrize("net", KINDS)

@@ -10,7 +10,7 @@ from cobra_rl.models import monet, transition
 from cobra_rl.models.monet import Monet, MonetConfig
 from cobra_rl.models.transition import Transition, TransitionConfig, Transitions
 
-CONFIG = TransitionConfig(hidden=(16, 16), change_cost=3.0, error_unit=5.0)
+CONFIG = TransitionConfig(hidden=(16, 16), error_unit=5.0)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_the_loss_is_the_papers(setting):
     errors = ((drawn - np.asarray(batch.next_image) / 255.0) ** 2).sum(axis=(1, 2, 3))  # L_T
     e_pred = 5.0 * out[..., 8].sum(axis=1)
     terms = errors + ((e_pred - errors) / 5.0) ** 2 + 3.0 * np.abs(out[..., :8]).sum(axis=(1, 2))
-    total, metrics = transition.loss(model, vision, batch, importance)
+    total, metrics = transition.loss(model, vision, batch, importance, change_cost=3.0)
     np.testing.assert_allclose(total, (np.asarray(importance) * terms).mean(), rtol=1e-4)
     np.testing.assert_allclose(metrics["errors"], errors, rtol=1e-4)
     np.testing.assert_allclose(model(batch.slots, batch.action).error, e_pred, rtol=1e-3, atol=1e-4)
@@ -57,6 +57,20 @@ def test_slots_are_treated_alike(setting):
     straight, turned = model(batch.slots, batch.action), model(batch.slots[:, order], batch.action)
     np.testing.assert_allclose(straight.slots[:, order], turned.slots, atol=1e-5)
     np.testing.assert_allclose(straight.error, turned.error, rtol=1e-4, atol=1e-5)
+
+
+def test_centred_it_reads_the_click_from_where_the_slot_is():
+    """Two slots, moved together with their click: what T_net reads of the click near the slot is the same."""
+    config = TransitionConfig(hidden=(8,), centred=True)
+    model = Transition(config, jax.random.key(0))
+    weights = model.net.layers[0].weight.at[:12].set(0.0)  # deaf to all but the click seen from the slot
+    model = eqx.tree_at(lambda m: m.net.layers[0].weight, model, weights)
+    slots, action = jax.random.normal(jax.random.key(1), (1, 2, 8)), jnp.array([[0.4, 0.5, 0.2, 0.8]])
+    moved = slots.at[..., :2].add(4 * 0.1)  # a tenth of the frame, right and up
+    here, there = model(slots, action), model(moved, action.at[:, :2].add(0.1))
+    np.testing.assert_allclose(there.slots - moved, here.slots - slots, atol=1e-5)
+    elsewhere = model(moved, action)
+    assert np.abs(elsewhere.slots - moved - (here.slots - slots)).max() > 1e-4
 
 
 def test_the_predicted_error_follows_the_error_and_not_the_other_way_round(setting):
@@ -72,7 +86,7 @@ def test_the_predicted_error_follows_the_error_and_not_the_other_way_round(setti
         pixels = transition.pixel_error(vision, imagined.slots, batch.next_image).mean()
         return surprise if which == "surprise" else pixels + change
 
-    whole = eqx.filter_grad(lambda m: transition.loss(m, vision, batch, weights)[0])(model)
+    whole = eqx.filter_grad(lambda m: transition.loss(m, vision, batch, weights, change_cost=3.0)[0])(model)
     parts = [eqx.filter_grad(lambda m, w=w: share(m, w))(model) for w in ("surprise", "pixels")]
     for expected, one, other in zip(*map(jax.tree.leaves, (whole, *parts)), strict=True):
         np.testing.assert_allclose(expected, one + other, rtol=1e-3, atol=1e-3)

@@ -22,6 +22,8 @@ from cobra_rl.models import monet
 from cobra_rl.models.monet import Monet
 from cobra_rl.models.nets import MLP
 
+NEAR = 4.0  # 1 / the half width of a sprite, in the unit of the latents that `CentredDecoder` takes for a centre
+
 
 @dataclass(frozen=True)
 class TransitionConfig:
@@ -29,8 +31,8 @@ class TransitionConfig:
 
     latents: int = 8  # M
     hidden: tuple[int, ...] = (512, 512, 512)
-    change_cost: float = 1.0  # weight of |Delta|
     error_unit: float = 1.0  # of squared pixels: e_pred and its squared error are learnt in it
+    centred: bool = False  # T_net also reads where the click is, as seen from the slot's centre (ours, for the laptop)
 
 
 class Imagined(NamedTuple):
@@ -47,13 +49,17 @@ class Transition(eqx.Module):
     config: TransitionConfig = eqx.field(static=True)
 
     def __init__(self, config: TransitionConfig, key: PRNGKeyArray):
-        self.net = MLP((config.latents + 4, *config.hidden, config.latents + 1), key, last_gain=0.01)
+        inputs = config.latents + 4 + 2 * config.centred
+        self.net = MLP((inputs, *config.hidden, config.latents + 1), key, last_gain=0.01)
         self.config = config
 
     def __call__(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N 4"]) -> Imagined:
         """One step ahead."""
         told = broadcast_action(action, slots)
-        out = self.net(jnp.concatenate([slots, told], -1))
+        features = [slots, told]
+        if self.config.centred:
+            features.append(jnp.tanh(NEAR * (told[..., :2] - slots[..., :2])))
+        out = self.net(jnp.concatenate(features, -1))
         return Imagined(slots + out[..., :-1], self.config.error_unit * out[..., -1].sum(-1))
 
 
@@ -77,13 +83,21 @@ def pixel_error(vision: Monet, slots: Float[Array, "B K M"], image: UInt8[Array,
 
 
 def loss(
-    model: Transition, vision: Monet, batch: Transitions, importance: Float[Array, " B"]
+    model: Transition,
+    vision: Monet,
+    batch: Transitions,
+    importance: Float[Array, " B"],
+    change_cost: Float[Array, ""] | float = 1.0,
 ) -> tuple[Float[Array, ""], dict[str, Array]]:
-    """L_T + (e_pred - L_T)^2 + |Delta|, weighted by importance; the metrics have each transition's L_T as `errors`."""
+    """L_T + (e_pred - L_T)^2 + cost |Delta|, weighted by importance; each transition's L_T is the metric `errors`.
+
+    The cost of change is given, for it may change during training; the paper's is 1. In a world with motion noise it
+    keeps T from fading what it moves: a paler sprite is less wrong where nobody can know the place.
+    """
     imagined = model(batch.slots, batch.action)
     errors = pixel_error(vision, imagined.slots, batch.next_image)  # L_T
     surprise = ((imagined.error - jax.lax.stop_gradient(errors)) / model.config.error_unit) ** 2
     change = jnp.abs(imagined.slots - batch.slots).sum(axis=(1, 2))
-    total = jnp.mean(importance * (errors + surprise + model.config.change_cost * change))
+    total = jnp.mean(importance * (errors + surprise + change_cost * change))
     metrics = {"transition": errors.mean(), "error_prediction": surprise.mean(), "change": change.mean()}
     return total, metrics | {"errors": errors}

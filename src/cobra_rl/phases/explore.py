@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jaxtyping import Array
 
 from cobra_rl.config import ExploreConfig
 from cobra_rl.evaluation.explore import ExploreScenes, explore_scenes, quick_explore_scores
@@ -29,6 +30,13 @@ from cobra_rl.runtime.weights import save_weights
 from cobra_rl.spriteworld import make
 
 REPORT_EVERY = 20  # updates between looks at the loss
+
+
+class Costs(NamedTuple):
+    """What follows a schedule."""
+
+    change: Array  # of |Delta|, in T's loss
+    click: Array  # of |D| on the position click, in D's
 
 
 class Learner(NamedTuple):
@@ -55,28 +63,29 @@ def initial_learner(config: ExploreConfig, seed: int) -> Learner:
 
 
 def make_update(config: ExploreConfig, vision: Monet, replay: Replay, curious: bool):
-    """A compiled update: (learner, replay, key, click_cost) -> (learner, replay, metrics)."""
+    """A compiled update: (learner, replay, key, costs) -> (learner, replay, metrics)."""
     optimiser = make_optimiser(config)
 
     @eqx.filter_jit(donate="all-except-first")
     def update(given, learner: Learner, memory: ReplayState):
-        vision, key, click_cost = given
+        vision, key, costs = given
         sample_key, policy_key = jax.random.split(key)
         batch = replay.sample(memory, sample_key)
         gradient = eqx.filter_grad(transition.loss, has_aux=True)
-        gradients, metrics = gradient(learner.transition, vision, batch.items, batch.importance)
+        gradients, metrics = gradient(learner.transition, vision, batch.items, batch.importance, costs.change)
         memory = replay.update(memory, batch.indices, metrics.pop("errors"))
         updates, first = optimiser.update(gradients, learner.optimisers[0])
         imagine = eqx.apply_updates(learner.transition, updates)
         policy, second = learner.exploration, learner.optimisers[1]
         if curious:
             gradient = eqx.filter_grad(exploration.loss, has_aux=True)
-            gradients, more = gradient(policy, imagine, batch.items.slots, policy_key, click_cost)
+            scenes = jnp.repeat(batch.items.slots, config.samples, axis=0)
+            gradients, more = gradient(policy, imagine, scenes, policy_key, costs.click)
             updates, second = optimiser.update(gradients, second)
             policy, metrics = eqx.apply_updates(policy, updates), metrics | more
         return Learner(imagine, policy, (first, second)), memory, metrics
 
-    return lambda learner, memory, key, click_cost: update((vision, key, click_cost), learner, memory)
+    return lambda learner, memory, key, costs: update((vision, key, costs), learner, memory)
 
 
 def train(
@@ -133,8 +142,8 @@ def train(
                 receive(team.collect(learner.exploration if curious else None, wait=env_steps < config.first))
             if env_steps < config.first:
                 continue
-            cost = jnp.float32(at(config.click_cost, step / config.steps))
-            learner, memory, metrics = update(learner, memory, jax.random.fold_in(keys, step), cost)
+            costs = Costs(*(jnp.float32(at(c, step / config.steps)) for c in (config.change_cost, config.click_cost)))
+            learner, memory, metrics = update(learner, memory, jax.random.fold_in(keys, step), costs)
             step += 1
             due = step % config.evaluate_every == 0 or step == config.steps
             if not due and step % REPORT_EVERY:
