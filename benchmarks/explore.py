@@ -11,7 +11,7 @@ import os
 import sys
 
 if "GLIBC_TUNABLES" not in os.environ:  # as `cobra train explore` does
-    from cobra_rl.cli import huge_pages
+    from cobra_rl.process import huge_pages
 
     os.environ["GLIBC_TUNABLES"] = huge_pages()
     os.execv(sys.executable, [sys.executable, *sys.argv])

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cobra_rl import cli, spriteworld
+from cobra_rl import cli, commands, spriteworld
 
 
 def test_the_cli_lists_the_suite():
-    assert typing.get_args(cli.Task) == spriteworld.TASKS
-    assert typing.get_args(cli.Mode) == spriteworld.MODES
-    assert typing.get_args(cli.Variant) == spriteworld.VARIANTS
+    assert typing.get_args(commands.Task) == spriteworld.TASKS
+    assert typing.get_args(commands.Mode) == spriteworld.MODES
+    assert typing.get_args(commands.Variant) == spriteworld.VARIANTS
 
 
 def test_play_random_writes_a_moving_picture(tmp_path, capsys):

@@ -1,14 +1,12 @@
 """Random play as a GIF, so that a newcomer sees the world in ten seconds."""
 
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
-from PIL import Image, ImageDraw
 
 from cobra_rl import spriteworld
+from cobra_rl.films import captioned
 
 
 def random_action(key: PRNGKeyArray, state: spriteworld.EnvState, click_on_sprites: bool) -> Float[Array, " 4"]:
@@ -55,21 +53,6 @@ def play_all(*, variant: str, steps: int, seed: int, size: int, click_on_sprites
             env = spriteworld.make(task, mode, variant)
             frames = play(env, steps=steps, seed=seed + index, size=size, click_on_sprites=click_on_sprites)
             name = task.removeprefix("goal_finding_").replace("_", " ")
-            columns.append(np.stack([_captioned(frame, f"{name}, {mode}") for frame in frames]))
+            columns.append(np.stack([captioned(frame, f"{name}, {mode}") for frame in frames]))
         rows.append(np.concatenate(columns, axis=2))
     return list(np.concatenate(rows, axis=1))
-
-
-def _captioned(frame: np.ndarray, caption: str, margin: int = 4, height: int = 18) -> np.ndarray:
-    size = frame.shape[0]
-    image = Image.new("RGB", (size + 2 * margin, size + height + margin), "white")
-    image.paste(Image.fromarray(frame), (margin, height))
-    ImageDraw.Draw(image).text((margin, 3), caption, fill="black")
-    return np.asarray(image)
-
-
-def save_gif(frames: list[np.ndarray], path: Path, fps: float) -> None:
-    """Writes an animated GIF; with `path` in a folder that does not exist yet, makes it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    images = [Image.fromarray(frame) for frame in frames]
-    images[0].save(path, format="GIF", save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0)

@@ -85,9 +85,9 @@ def load_curious(vision: Vision, folder: Path = SHIPPED) -> Curious:
     return Curious(vision, transition, policy)
 
 
-def load_pretrained() -> Vision:
-    """The agent's shipped parts: `encode(images)`, `masks(images)`, `decode(slots)`."""
-    return load_vision()
+def load_pretrained() -> Curious:
+    """The shipped exploration phase: `encode`, `masks` and `decode`, `imagine(slots, actions)` and `propose`."""
+    return load_curious(load_vision())
 
 
 def load_model(folder: Path, kind: str, model: Callable, config: type) -> Any:

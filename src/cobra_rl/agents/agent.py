@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -23,36 +24,33 @@ class Agent:
 
     def __init__(self, parts: Curious, reward: Reward, config: TaskConfig, use_policy: bool = True, seed: int = 0):
         self.parts, self.reward, self.config = parts, reward, config
-        self._policy = parts.exploration if use_policy else None
+        self.policy = parts.exploration if use_policy else None
         self._key = jax.random.key(seed)
 
     @classmethod
     def load(cls, run: str | Path, seed: int = 0) -> "Agent":
         """The agent of a run of `cobra solve`, of one of its seeds."""
         folder = Path(run)
-        settings = _read_settings(folder)
+        settings = cls.settings(folder)
         reward = load_model(folder / f"seed{seed}" / "reward", "reward", Reward, RewardConfig)
         known = {name: settings["config"][name] for name in ("proposals", "depth", "epsilon")}
-        return cls(
-            load_curious(load_vision()),
-            reward,
-            TaskConfig(reward=reward.config, **known),
-            settings["exploration_policy"],
-        )
+        config = TaskConfig(reward=reward.config, **known)
+        return cls(load_curious(load_vision()), reward, config, settings["problem"]["exploration_policy"])
+
+    @staticmethod
+    def settings(run: str | Path) -> dict[str, Any]:
+        """What a run was asked for."""
+        try:
+            return json.loads((Path(run) / "run.json").read_text())
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"{run} is no run of `cobra solve`: it has no run.json.") from error
 
     def act(self, image: np.ndarray, epsilon: float = 0.0) -> Float[np.ndarray, " 4"]:
         """The action to take in view of an image, uint8 [64, 64, 3]."""
         slots = self.parts.encode(np.asarray(image)[None])[0]
         self._key, key = jax.random.split(self._key)
         options = (self.config.proposals, epsilon, self.config.depth)
-        return np.asarray(_search(self._policy, self.parts.transition, self.reward, slots, key, *options).action)
+        return np.asarray(_search(self.policy, self.parts.transition, self.reward, slots, key, *options).action)
 
 
 _search = eqx.filter_jit(search)
-
-
-def _read_settings(folder: Path) -> dict:
-    try:
-        return json.loads((folder / "run.json").read_text())
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"{folder} is no run of `cobra solve`: it has no run.json.") from error

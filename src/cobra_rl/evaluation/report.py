@@ -57,7 +57,7 @@ def report_vision(weights: Path | None, scenes: int, suite: bool, out: Path | No
     else:
         figures = {"paper/exploration/train": evaluate_vision(vision, scenes=scenes)}
     _report({f"vision on held-out scenes: {place}": scores for place, scores in figures.items()}, VISION_ROWS)
-    _write(out, _without_nan(figures))
+    write_figures(out, _without_nan(figures))
     return figures
 
 
@@ -68,7 +68,7 @@ def report_explore(weights: Path | None, vision: Path | None, scenes: int, out: 
     agent = load_curious(load_vision(vision or SHIPPED / "vision"), weights or SHIPPED)
     figures = evaluate_explore(agent, scenes)
     _report({"imagination and curiosity on held-out scenes": figures}, EXPLORE_ROWS)
-    _write(out, figures)
+    write_figures(out, figures)
     return figures
 
 
@@ -81,7 +81,8 @@ def _report(tables: Mapping[str, Mapping[str, Any]], rows: dict[str, str]) -> No
         Console().print(table)
 
 
-def _write(out: Path | None, figures: Mapping[str, Any]) -> None:
+def write_figures(out: Path | None, figures: Mapping[str, Any]) -> None:
+    """As JSON, with the command that made them."""
     if out is None:
         return
     record = {"command": "cobra " + " ".join(sys.argv[1:]), "figures": figures}

@@ -19,7 +19,7 @@ from cobra_rl.agents.search import search
 from cobra_rl.config import TaskConfig
 from cobra_rl.models import monet
 from cobra_rl.models.reward import Reward
-from cobra_rl.spriteworld import EnvState, Spriteworld
+from cobra_rl.spriteworld import MODES, EnvState, Spriteworld, make
 
 WINDOW, ENOUGH = 30, 27  # episodes, and how many of them must succeed: 90 %
 SIDE_BY_SIDE = 50
@@ -85,6 +85,18 @@ def searching(config: TaskConfig, env: Spriteworld) -> Policy:
         return jax.vmap(choose)(slots, jax.random.split(key, slots.shape[0]))
 
     return policy
+
+
+def greedy_scores(
+    config: TaskConfig, frozen: Frozen, predictor: Reward, task: str, variant: str, episodes: int, seed: int
+) -> dict[str, float]:
+    """Success, last reward and length of greedy episodes, in train and in test mode."""
+    scores = {}
+    for mode in MODES:
+        env = make(task, mode, variant)
+        played = play_episodes(searching(config, env), (frozen, predictor), env, episodes, seed)
+        scores |= {f"{name}_{mode}": float(values.mean()) for name, values in played._asdict().items()}
+    return scores
 
 
 def random_policy(_: Any, states: EnvState, key: PRNGKeyArray) -> Array:

@@ -10,7 +10,12 @@ from matplotlib.figure import Figure
 
 DPI = 200
 TIGHT = {"wspace": 0.05, "hspace": 0.05, "left": 0.0, "right": 1.0, "bottom": 0.0, "top": 1.0}  # pictures in rows
-COLORS = {"curious": "#0072B2", "random": "#999999"}  # of agents, the same in all figures
+COLORS = {
+    "cobra": "#0072B2",
+    "curious": "#0072B2",
+    "random": "#999999",
+    "bound": "#009E73",
+}  # of agents, the same in all figures
 RESULTS = Path(__file__).parents[3] / "results"  # of a clone
 FRAME = "#888888"  # around pictures of scenes, which are black at their edges
 

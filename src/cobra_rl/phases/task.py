@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import numpy as np
 from cobra_rl.agents import learner
 from cobra_rl.agents.learner import Frozen, TaskState
 from cobra_rl.config import TaskConfig
-from cobra_rl.evaluation.task import WINDOW, play_episodes, searching, window_won
+from cobra_rl.evaluation.task import WINDOW, greedy_scores, knowing, play_episodes, random_policy, searching, window_won
 from cobra_rl.models.reward import Reward
 from cobra_rl.pretrained import Curious
 from cobra_rl.runtime import checkpoint
@@ -25,7 +26,23 @@ from cobra_rl.spriteworld import make
 
 SAVE_EVERY = 500  # environment steps
 CONFIRM = 100  # greedy episodes that must confirm the 90 % of a window
-FINAL = 200  # greedy episodes at the end, in each mode
+FINAL_SEED = 1905  # of the greedy episodes at the end
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be learnt, and with what at hand."""
+
+    task: str
+    variant: str = "paper"
+    sparse: bool = False  # a reward of 1 on success and nothing before
+    exploration_policy: bool = True  # else the search proposes uniformly random actions
+
+    def name(self, value: bool) -> str:
+        """Of a run's folder."""
+        parts = [self.task] + ["released"] * (self.variant == "released") + ["sparse"] * self.sparse
+        parts += [("reward", "value")[value]] * (value != self.sparse) + ["uniform"] * (not self.exploration_policy)
+        return "-".join(parts)
 
 
 class Episodes(NamedTuple):
@@ -44,25 +61,23 @@ def frozen_parts(agent: Curious, use_policy: bool = True) -> Frozen:
 def solve(
     config: TaskConfig,
     agent: Curious,
-    task: str,
+    problem: Problem,
     folder: Path,
-    variant: str = "paper",
     seeds: int = 1,
-    steps: int = 3000,
-    sparse: bool = False,
-    use_policy: bool = True,
-    final: int = FINAL,
-) -> dict[str, Any]:
+    steps: int = 1000,
+    final: int = 200,
+) -> dict[str, Any] | None:
     """Learns a task in `folder`, seeds 0 to `seeds` - 1 side by side; the same call goes on where the last one stopped.
 
-    At the end, greedy episodes in both modes. Returns what it writes to `result.json`.
+    At the end, `final` greedy episodes in both modes. Returns what it writes to `result.json`, or None if it was
+    stopped by a signal.
     """
-    env, frozen = make(task, "train", variant), frozen_parts(agent, use_policy)
+    env, frozen = make(problem.task, "train", problem.variant), frozen_parts(agent, problem.exploration_policy)
     keys = jax.vmap(jax.random.key)(np.arange(seeds))
     state: TaskState = eqx.filter_jit(lambda frozen, keys: learner.begin(config, env, frozen, keys, steps))(
         frozen, keys
     )
-    turn = eqx.filter_jit(lambda frozen, state: learner.step(config, env, frozen, sparse, state))
+    turn = eqx.filter_jit(lambda frozen, state: learner.step(config, env, frozen, problem.sparse, state))
     episodes, step, seconds = [Episodes([], [], []) for _ in range(seeds)], 0, 0.0
     confirmed: list[int | None] = [None] * seeds  # episodes until 90 %, confirmed
     next_try = [0] * seeds  # episodes before the next attempt to confirm
@@ -71,18 +86,16 @@ def solve(
         seconds, confirmed, next_try = meta["seconds"], meta["confirmed"], meta["next_try"]
         episodes = [Episodes(*lists) for lists in meta["episodes"]]
     began = time.monotonic()
-    settings = {"task": task, "variant": variant, "steps": steps, "sparse": sparse, "exploration_policy": use_policy}
-    record = settings | {"config": dataclasses.asdict(config)}
-    write_atomically(folder / "run.json", (json.dumps(record, indent=2) + "\n").encode())
+    settings = {"problem": dataclasses.asdict(problem), "steps": steps, "config": dataclasses.asdict(config)}
+    _write_json(folder / "run.json", settings)
 
     def predictor(seed: int) -> Reward:
         return jax.tree.map(lambda leaf: leaf[seed], state.predictor)
 
     def save() -> None:
         meta = {"seconds": seconds + time.monotonic() - began, "episodes": episodes}
-        checkpoint.save(
-            folder / "checkpoints", step, state, meta | {"confirmed": confirmed, "next_try": next_try}, keep=1
-        )
+        meta |= {"confirmed": confirmed, "next_try": next_try}
+        checkpoint.save(folder / "checkpoints", step, state, meta)
         for seed in range(seeds):
             config_dict = dataclasses.asdict(config.reward)
             save_weights(folder / f"seed{seed}" / "reward", predictor(seed), config_dict, kind="reward")
@@ -98,7 +111,7 @@ def solve(
         next_try[seed] = count + WINDOW
 
     columns = tuple(f"seed {seed}" for seed in range(seeds))
-    with StopRequested() as stop, RunLog(folder, steps, task, step, columns) as log:
+    with StopRequested() as stop, RunLog(folder, steps, problem.task, step, columns) as log:
         while step < steps and not stop.requested:
             state, outcome = turn(frozen, state)
             step += 1
@@ -114,20 +127,29 @@ def solve(
                 log.write(step, recent | {f"episodes {i}": len(e.ends) for i, e in enumerate(episodes)})
             if step % SAVE_EVERY == 0 or step == steps:
                 save()
-        if stop.requested:
+        if stop.requested and step < steps:
             save()
             log.say(f"Stopped at step {step} of {steps}; the same command goes on from here.")
-            return {}
-    result = settings | {"minutes": (seconds + time.monotonic() - began) / 60, "seeds": []}
-    for seed in range(seeds):
-        result["seeds"].append(_summary(seed, episodes[seed], confirmed[seed]))
-        for mode in ("train", "test"):
-            world = make(task, mode, variant)
-            played = play_episodes(searching(config, world), (frozen, predictor(seed)), world, final, seed=1905)
-            result["seeds"][-1][f"success_{mode}"] = float(played.success.mean())
-            result["seeds"][-1][f"reward_{mode}"] = float(played.reward.mean())
-    write_atomically(folder / "result.json", (json.dumps(result, indent=2) + "\n").encode())
+            return None
+    result = settings | {"minutes": (seconds + time.monotonic() - began) / 60, "context": context(problem, final)}
+    result["seeds"] = [
+        _summary(seed, episodes[seed], confirmed[seed])
+        | greedy_scores(config, frozen, predictor(seed), problem.task, problem.variant, final, FINAL_SEED)
+        for seed in range(seeds)
+    ]
+    _write_json(folder / "result.json", result)
     return result
+
+
+def context(problem: Problem, episodes: int) -> dict[str, dict[str, float]]:
+    """Success in both modes of a random policy, and of a one-step search that knows all: the bound."""
+    found: dict[str, dict[str, float]] = {"random": {}, "bound": {}}
+    for mode in ("train", "test"):
+        world = make(problem.task, mode, problem.variant)
+        for name, policy in (("random", random_policy), ("bound", knowing(world))):
+            played = play_episodes(policy, None, world, episodes, FINAL_SEED)
+            found[name][mode] = float(played.success.mean())
+    return found
 
 
 def _summary(seed: int, episodes: Episodes, confirmed: int | None) -> dict[str, Any]:
@@ -139,3 +161,7 @@ def _summary(seed: int, episodes: Episodes, confirmed: int | None) -> dict[str, 
         "ends": episodes.ends,
         "success": episodes.success,
     }
+
+
+def _write_json(path: Path, record: dict[str, Any]) -> None:
+    write_atomically(path, (json.dumps(record, indent=2) + "\n").encode())

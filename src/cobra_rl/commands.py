@@ -1,0 +1,284 @@
+"""What `cobra` can do: a dataclass a command, its fields the options, their sentences the help."""
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from cobra_rl.process import use_huge_pages
+
+# The names of the suite, for type checkers and help texts; tests/test_cli.py holds them to the suite's own.
+Task = Literal[
+    "exploration",
+    "goal_finding_new_shape",
+    "goal_finding_new_position",
+    "goal_finding_more_targets",
+    "goal_finding_more_distractors",
+    "sorting",
+    "clustering",
+]
+Goal = Literal[
+    "goal_finding_new_shape",
+    "goal_finding_new_position",
+    "goal_finding_more_targets",
+    "goal_finding_more_distractors",
+    "sorting",
+    "clustering",
+]
+Mode = Literal["train", "test"]
+Variant = Literal["paper", "released"]
+Preset = Literal["debug", "laptop", "paper"]
+FigureName = Literal[
+    "decomposition",
+    "traversals",
+    "rollouts",
+    "rollout_sheet",
+    "clicks",
+    "deformation",
+    "behaviour",
+    "emergence",
+]
+
+
+@dataclass(frozen=True)
+class PlayRandom:
+    """Watch a world: write a GIF of random play, with arrows for actions and crossed circles for hidden goals."""
+
+    task: Annotated[Task | Literal["all"], tyro.conf.Positional] = "all"
+    """The environment to play in; all shows the seven side by side, in both modes."""
+    mode: Mode = "train"
+    """train, or test: the task's robustness test. Of no effect with all."""
+    variant: Variant = "paper"
+    """The paper's rules, or those of the released package 1.0.2."""
+    steps: int = 40
+    """How many actions to take; episodes follow one another."""
+    uniform: bool = False
+    """Click anywhere. Otherwise clicks land on sprites, so that there is something to see."""
+    size: int = 256
+    """Width and height of the picture in pixels; with all, of two pictures."""
+    fps: float = 5.0
+    """Frames a second."""
+    seed: int = 0
+    """The same seed writes the same film."""
+    out: Path | None = None
+    """Where to write; by default a file under runs/play-random/."""
+
+    def run(self) -> None:
+        from cobra_rl import play_random, spriteworld
+        from cobra_rl.films import save_gif
+
+        for name, low, high in (("steps", 1, 10_000), ("size", 16, 2048), ("fps", 0.1, 100.0)):
+            if not low <= getattr(self, name) <= high:
+                raise ValueError(f"--{name} is {getattr(self, name)}; it must lie between {low} and {high}.")
+        options = {"steps": self.steps, "seed": self.seed, "click_on_sprites": not self.uniform}
+        if self.task == "all":
+            frames = play_random.play_all(variant=self.variant, size=self.size // 2, **options)
+            what, name = "all seven environments", f"all-{self.variant}"
+        else:
+            env = spriteworld.make(self.task, self.mode, self.variant)
+            frames = play_random.play(env, size=self.size, **options)
+            what, name = f"{self.task}, {self.mode} mode", f"{self.task}-{self.mode}-{self.variant}"
+        path = self.out or Path("runs", "play-random", f"{name}.gif")
+        save_gif(frames, path, self.fps)
+        print(f"{self.steps} steps of random play ({what}, {self.variant} rules): {path}")
+
+
+@dataclass(frozen=True)
+class TrainVision:
+    """Learn to see: train MONet on frames of the exploration environment. The same command resumes."""
+
+    preset: Preset = "laptop"
+    """debug takes seconds, laptop is for two CPU cores, paper has the paper's numbers (for a GPU)."""
+    steps: int | None = None
+    """Train for so many steps instead of the preset's; schedules stretch along."""
+    seed: int = 0
+    """Of weights and data."""
+    out: Path | None = None
+    """The run's folder; by default runs/vision/PRESET-seedSEED."""
+
+    def run(self) -> None:
+        from cobra_rl.config import VISION
+        from cobra_rl.phases import vision
+
+        use_huge_pages()
+        config = _with_steps(VISION[self.preset], self.steps)
+        folder = self.out or Path("runs", "vision", f"{self.preset}-seed{self.seed}")
+        vision.train(config, folder, self.seed, self.preset)
+        print(f"Weights: {folder / 'weights'}\nLog: {folder / 'log.jsonl'}\nPictures: {folder / 'pictures'}")
+
+
+@dataclass(frozen=True)
+class TrainExplore:
+    """Imagine and be curious: train the transition model and the exploration policy. The same command resumes."""
+
+    preset: Preset = "laptop"
+    """debug takes seconds, laptop is for two CPU cores, paper has the paper's numbers (for a GPU)."""
+    steps: int | None = None
+    """Train for so many steps instead of the preset's; schedules stretch along."""
+    seed: int = 0
+    """Of weights and data."""
+    random_policy: bool = False
+    """Actors click at random, for comparison; only the transition model is trained."""
+    runtime: Literal["local", "ray"] = "local"
+    """Where actors play: in this process, or as Ray processes (extra [ray])."""
+    actors: int = 2
+    """How many Ray processes."""
+    address: str | None = None
+    """Of a Ray cluster, such as auto; by default Ray is started on this machine."""
+    vision: Path | None = None
+    """Folder of the vision weights; by default the shipped ones."""
+    out: Path | None = None
+    """The run's folder; by default runs/explore/PRESET-seedSEED."""
+
+    def run(self) -> None:
+        from cobra_rl.config import EXPLORE
+        from cobra_rl.phases import explore
+        from cobra_rl.pretrained import SHIPPED, load_vision
+
+        use_huge_pages()
+        config = _with_steps(EXPLORE[self.preset], self.steps)
+        vision = load_vision(self.vision or SHIPPED / "vision")
+        actors = None
+        if self.runtime == "ray":
+            try:
+                from cobra_rl.runtime.ray_actors import RayActors
+            except ModuleNotFoundError as error:
+                raise ValueError("--runtime ray needs Ray: pip install 'cobra-rl[ray]'.") from error
+            actors = RayActors(vision.model, self.actors, self.seed + 2, self.address)
+        kind = "-random" if self.random_policy else ""
+        folder = self.out or Path("runs", "explore", f"{self.preset}{kind}-seed{self.seed}")
+        explore.train(config, vision, folder, self.seed, self.preset + kind, not self.random_policy, actors)
+        print(f"Weights: {folder / 'weights'}\nLog: {folder / 'log.jsonl'}\nPictures: {folder / 'pictures'}")
+
+
+@dataclass(frozen=True)
+class Solve:
+    """Want and act: learn a task from reward, with everything else frozen. The same command resumes."""
+
+    task: Annotated[Goal, tyro.conf.Positional]
+    """The task."""
+    variant: Variant = "paper"
+    """The paper's rules, or those of the released package 1.0.2."""
+    preset: Preset = "laptop"
+    """debug takes seconds, laptop is ours, paper has the paper's numbers."""
+    seeds: int = 1
+    """How many agents learn side by side, with seeds 0, 1, ..."""
+    steps: int | None = None
+    """Rewarded environment steps for each; by default 1,000, for sorting and clustering 6,000."""
+    sparse: bool = False
+    """A reward of 1 on success and nothing before."""
+    predictor: Literal["reward", "value"] | None = None
+    """What is learnt of a scene: its reward, or its value; by default the value if rewards are sparse."""
+    exploration_policy: bool = True
+    """Without it, the search proposes uniformly random actions: the paper's ablation."""
+    final: int = 200
+    """Greedy episodes at the end, in each mode."""
+    out: Path | None = None
+    """The run's folder; by default runs/solve/ and what was asked for."""
+
+    def run(self) -> None:
+        from cobra_rl.config import TASK
+        from cobra_rl.evaluation.task_report import report_task
+        from cobra_rl.phases.task import Problem, solve
+        from cobra_rl.pretrained import load_pretrained
+
+        use_huge_pages()
+        value = self.sparse if self.predictor is None else self.predictor == "value"
+        steps = self.steps or (6000 if self.task in ("sorting", "clustering") else 1000)
+        for name, number in (("seeds", self.seeds), ("steps", steps), ("final", self.final)):
+            if number < 1:
+                raise ValueError(f"--{name} is {number}; it must be at least 1.")
+        problem = Problem(self.task, self.variant, self.sparse, self.exploration_policy)
+        folder = self.out or Path(
+            "runs", "solve", problem.name(value) + ("" if self.preset == "laptop" else f"-{self.preset}")
+        )
+        config = dataclasses.replace(TASK[self.preset], value=value)
+        result = solve(config, load_pretrained(), problem, folder, self.seeds, steps, self.final)
+        if result is not None:
+            report_task(result, folder)
+
+
+@dataclass(frozen=True)
+class EvaluateRun:
+    """Measure a run of `cobra solve`: greedy episodes in both modes. Or `cobra evaluate vision`, `... explore`."""
+
+    run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """The run's folder, such as runs/solve/sorting."""
+    episodes: int = 200
+    """In each mode."""
+    out: Path | None = None
+    """Where to write the figures as JSON; by default only printed."""
+
+    def run(self) -> None:
+        from cobra_rl.evaluation.task_report import report_run
+
+        report_run(self.run_folder, self.episodes, self.out)
+
+
+@dataclass(frozen=True)
+class EvaluateVision:
+    """Measure vision on held-out scenes: FG-ARI, slots to themselves, reconstruction, probes; a table and JSON."""
+
+    weights: Path | None = None
+    """Folder of the weights, such as runs/vision/laptop-seed0/weights; by default the shipped ones."""
+    scenes: int = 1000
+    """Held-out exploration scenes with 2-6 sprites."""
+    suite: bool = False
+    """Also the initial scenes of all six tasks in both modes, and the released variant."""
+    out: Path | None = None
+    """Where to write the figures as JSON; by default only printed."""
+
+    def run(self) -> None:
+        from cobra_rl.evaluation.report import report_vision
+
+        report_vision(self.weights, self.scenes, self.suite, self.out)
+
+
+@dataclass(frozen=True)
+class EvaluateExplore:
+    """Measure imagination and curiosity on held-out scenes: hits, pushes, roll-outs, e_pred; a table and JSON."""
+
+    weights: Path | None = None
+    """Folder of the weights, such as runs/explore/laptop-seed0/weights; by default the shipped ones."""
+    vision: Path | None = None
+    """Folder of the vision weights; by default the shipped ones."""
+    scenes: int = 1000
+    """Held-out exploration scenes with 1-6 sprites."""
+    out: Path | None = None
+    """Where to write the figures as JSON; by default only printed."""
+
+    def run(self) -> None:
+        from cobra_rl.evaluation.report import report_explore
+
+        report_explore(self.weights, self.vision, self.scenes, self.out)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Draw the paper's figures from the shipped weights: a PNG each, with its caption beside it."""
+
+    names: Annotated[tuple[FigureName, ...], tyro.conf.Positional] = ()
+    """Which; by default all."""
+    weights: Path | None = None
+    """Folder with vision, transition and exploration weights; by default the shipped ones."""
+    out: Path = Path("runs", "figures")
+    """The folder to write to."""
+
+    def run(self) -> None:
+        from cobra_rl.figures import FIGURES, write
+        from cobra_rl.pretrained import SHIPPED, load_curious, load_vision
+
+        weights = self.weights or SHIPPED
+        agent = load_curious(load_vision(weights / "vision"), weights)
+        for name in self.names or FIGURES:
+            print(f"{name}: {write(FIGURES[name](agent), name, self.out)}", flush=True)
+
+
+def _with_steps(config, steps: int | None):
+    if steps is None:
+        return config
+    if steps < 1:
+        raise ValueError(f"--steps is {steps}; it must be at least 1.")
+    return dataclasses.replace(config, steps=steps)

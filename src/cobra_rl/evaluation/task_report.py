@@ -1,0 +1,101 @@
+"""What a run of `cobra solve` came to: a table, a learning curve and a film."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from cobra_rl.agents.agent import Agent
+from cobra_rl.agents.learner import Frozen
+from cobra_rl.evaluation.report import write_figures
+from cobra_rl.evaluation.task import bootstrap_interval, greedy_scores, interquartile_mean, searching
+from cobra_rl.figures.learning import learning_curve
+from cobra_rl.figures.style import write
+from cobra_rl.films import beside, film, save_gif
+from cobra_rl.spriteworld import MODES, make
+
+FRAMES, FPS = 60, 4.0
+TEST_SEED = 1919  # of the episodes of `cobra evaluate RUN`: others than those at the end of the run
+
+
+def report_task(result: Mapping[str, Any], folder: Path) -> None:
+    """Prints what `result.json` holds; draws the curve, and the first seed's agent at play."""
+    print_table(result)
+    curve = write(learning_curve(dict(result)), "learning_curve", folder)
+    problem, agent = result["problem"], Agent.load(folder)
+    worlds = {mode: make(problem["task"], mode, problem["variant"]) for mode in MODES}
+    films = {
+        f"{problem['task'].replace('_', ' ')}, {mode}": film(
+            searching(agent.config, env), (frozen(agent), agent.reward), env, FRAMES, seed=7
+        )
+        for mode, env in worlds.items()
+    }
+    path = folder / "film.gif"
+    save_gif(beside(films), path, FPS)
+    print(f"Figures: {folder / 'result.json'}\nLearning curve: {curve}\nFilm: {path}")
+
+
+def report_run(folder: Path, episodes: int, out: Path | None) -> dict[str, Any]:
+    """Greedy episodes of each seed of a run, in both modes."""
+    if episodes < 1:
+        raise ValueError(f"--episodes is {episodes}; it must be at least 1.")
+    settings, seeds = Agent.settings(folder), sorted(folder.glob("seed*/reward"))
+    problem, rows = settings["problem"], []
+    for path in seeds:
+        seed = int(path.parent.name.removeprefix("seed"))
+        agent = Agent.load(folder, seed)
+        place = (problem["task"], problem["variant"])
+        rows.append(
+            {"seed": seed} | greedy_scores(agent.config, frozen(agent), agent.reward, *place, episodes, TEST_SEED)
+        )
+    figures = settings | {"episodes": episodes, "seeds": rows}
+    print_table(figures)
+    write_figures(out, figures)
+    return figures
+
+
+def frozen(agent: Agent) -> Frozen:
+    """The agent's parts that no task changes, as the search takes them."""
+    return Frozen(agent.parts.model, agent.parts.transition, agent.policy)
+
+
+def print_table(result: Mapping[str, Any]) -> None:
+    """A row a seed, then their interquartile mean with its interval, then what to compare it with."""
+    table = Table("", "success, train", "success, test", "steps to 90 %", "episodes to 90 %")
+    seeds = result["seeds"]
+    for seed in seeds:
+        table.add_row(
+            f"seed {seed['seed']}",
+            *(f"{seed[f'success_{mode}']:.1%}" for mode in MODES),
+            *(_count(seed.get(name)) for name in ("steps_to_90", "episodes_to_90")),
+        )
+    if len(seeds) > 1:
+        means = [summary([seed[f"success_{mode}"] for seed in seeds]) for mode in MODES]
+        table.add_row(
+            "interquartile mean", *means, *(_middle(seeds, name) for name in ("steps_to_90", "episodes_to_90"))
+        )
+    for name, label in (("random", "random policy"), ("bound", "search that knows all")):
+        if "context" in result:
+            table.add_row(label, *(f"{result['context'][name][mode]:.1%}" for mode in MODES), "", "")
+    table.title = result["problem"]["task"].replace("_", " ") + f", {result['problem']['variant']} variant"
+    Console().print(table)
+
+
+def summary(values: Sequence[float]) -> str:
+    """Interquartile mean and 95 % interval, as percentages."""
+    low, high = bootstrap_interval(values)
+    return f"{interquartile_mean(values):.1%} ({low:.1%}-{high:.1%})"
+
+
+def _middle(seeds: Sequence[Mapping[str, Any]], name: str) -> str:
+    counts = [seed.get(name) for seed in seeds]
+    reached = [count for count in counts if count is not None]
+    if len(reached) == len(counts):
+        return f"{interquartile_mean(reached):.0f}"
+    return f"{len(reached)} of {len(counts)} seeds got there"
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"

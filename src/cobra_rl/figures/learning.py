@@ -1,0 +1,39 @@
+"""The learning curve of a task: success over the last 30 episodes, seed by seed."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from cobra_rl.evaluation.task import WINDOW
+from cobra_rl.figures.style import COLORS, Drawn
+
+
+def learning_curve(result: dict[str, Any]) -> Drawn:
+    """From what `cobra solve` leaves in result.json."""
+    problem = result["problem"]
+    name = problem["task"].replace("_", " ")
+    figure = Figure(figsize=(4.6, 2.8), layout="constrained")
+    axes = figure.subplots()
+    for seed in result["seeds"]:
+        axes.plot([0, *seed["ends"]], [0.0, *_recent(seed["success"])], color=COLORS["cobra"], linewidth=1.2, alpha=0.8)
+        if seed["steps_to_90"] is not None:
+            axes.plot(seed["steps_to_90"], 0.9, "o", color=COLORS["cobra"], markersize=4)
+    for other, label in (("random", "random policy"), ("bound", "one-step search that knows all")):
+        axes.axhline(result["context"][other]["train"], color=COLORS[other], linestyle="--", linewidth=1.0, label=label)
+    axes.plot([], [], color=COLORS["cobra"], label=f"COBRA, {len(result['seeds'])} seed(s)")
+    axes.set(xlabel="rewarded environment steps", ylabel=f"success, last {WINDOW} episodes", ylim=(-0.02, 1.03))
+    axes.set_xlim(0, result["steps"])
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(name + (", sparse reward" if problem["sparse"] else ""), fontsize=10)
+    axes.legend(frameon=False, fontsize=7, loc="lower right")
+    return Drawn(
+        figure,
+        f"Learning {name} ({problem['variant']} variant): success over the last {WINDOW} training "
+        "episodes (a fifth of the actions is random among the proposals). A dot marks the first window of 90 % that "
+        "100 greedy episodes confirmed.",
+    )
+
+
+def _recent(success: list[bool]) -> list[float]:
+    return [float(np.mean(success[max(0, i - WINDOW) : i])) for i in range(1, len(success) + 1)]
