@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cobra_rl import cli, load_pretrained
+from cobra_rl import cli, commands, load_pretrained
 from cobra_rl.figures import FIGURES
 from cobra_rl.figures.traversals import STEPS, _example
 
 
 def test_the_cli_lists_the_figures():
-    assert typing.get_args(cli.FigureName) == tuple(FIGURES)
+    assert typing.get_args(commands.FigureName) == tuple(FIGURES)
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from cobra_rl.agents.search import search
 from cobra_rl.config import TaskConfig
@@ -45,7 +45,7 @@ class TaskState(NamedTuple):
     target: Reward
     optimiser: Any
     memory: Memory
-    key: PRNGKeyArray
+    key: Key[Array, " S"]
 
 
 class Outcome(NamedTuple):
@@ -57,7 +57,7 @@ class Outcome(NamedTuple):
     done: Bool[Array, " S"]
 
 
-def begin(config: TaskConfig, env: Spriteworld, frozen: Frozen, keys: PRNGKeyArray, capacity: int) -> TaskState:
+def begin(config: TaskConfig, env: Spriteworld, frozen: Frozen, keys: Key[Array, " S"], capacity: int) -> TaskState:
     """Fresh predictors, empty memories, new episodes; one for each key."""
     state_keys, reset_keys, model_keys = jax.vmap(lambda key: jax.random.split(key, 3), out_axes=1)(keys)
     envs = jax.vmap(env.initial)(reset_keys)

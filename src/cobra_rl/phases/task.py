@@ -1,8 +1,10 @@
 """Phase 3, want and act: an environment with reward -> a reward predictor, several seeds at once."""
 
 import dataclasses
+import functools
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +24,7 @@ from cobra_rl.runtime.log import RunLog
 from cobra_rl.runtime.signals import StopRequested
 from cobra_rl.runtime.storage import write_atomically
 from cobra_rl.runtime.weights import save_weights
-from cobra_rl.spriteworld import make
+from cobra_rl.spriteworld import Spriteworld, make
 
 SAVE_EVERY = 500  # environment steps
 CONFIRM = 100  # greedy episodes that must confirm the 90 % of a window
@@ -74,10 +76,8 @@ def solve(
     """
     env, frozen = make(problem.task, "train", problem.variant), frozen_parts(agent, problem.exploration_policy)
     keys = jax.vmap(jax.random.key)(np.arange(seeds))
-    state: TaskState = eqx.filter_jit(lambda frozen, keys: learner.begin(config, env, frozen, keys, steps))(
-        frozen, keys
-    )
-    turn = eqx.filter_jit(lambda frozen, state: learner.step(config, env, frozen, problem.sparse, state))
+    begin, turn = _compiled(config, env, problem.sparse)
+    state: TaskState = begin(frozen, keys, steps)
     episodes, step, seconds = [Episodes([], [], []) for _ in range(seeds)], 0, 0.0
     confirmed: list[int | None] = [None] * seeds  # episodes until 90 %, confirmed
     next_try = [0] * seeds  # episodes before the next attempt to confirm
@@ -139,6 +139,13 @@ def solve(
     ]
     _write_json(folder / "result.json", result)
     return result
+
+
+@functools.cache
+def _compiled(config: TaskConfig, env: Spriteworld, sparse: bool) -> tuple[Callable, Callable]:
+    """The start and the step of Algorithm 1, compiled once for all runs alike."""
+    begin = eqx.filter_jit(lambda frozen, keys, steps: learner.begin(config, env, frozen, keys, steps))
+    return begin, eqx.filter_jit(lambda frozen, state: learner.step(config, env, frozen, sparse, state))
 
 
 def context(problem: Problem, episodes: int) -> dict[str, dict[str, float]]:
