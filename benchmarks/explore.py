@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cobra_rl.config import EXPLORE
-from cobra_rl.phases.explore import Costs, example, initial_learner, make_update
+from cobra_rl.phases.explore import Scheduled, example, initial_learner, make_update
 from cobra_rl.pretrained import load_vision
 from cobra_rl.runtime.actors import Actors, LocalActors
 from cobra_rl.runtime.ray_actors import RayActors
@@ -44,7 +44,7 @@ def measure(actors: Actors, vision, updates: int, seconds: float) -> dict[str, f
     learner, replay = initial_learner(CONFIG, 0), Replay(5000, CONFIG.batch)
     memory = replay.init(example(vision))
     add = eqx.filter_jit(lambda items, memory: replay.add(memory, items), donate="all-except-first")
-    update, costs = make_update(CONFIG, vision, replay, curious=True), Costs(jnp.float32(30.0), jnp.float32(10.0))
+    update, now = make_update(CONFIG, vision, replay, curious=True), Scheduled(*map(jnp.float32, (1.0, 30.0, 100.0)))
 
     def turn(learner, memory, wait: bool):
         began, played = time.perf_counter(), 0
@@ -53,7 +53,7 @@ def measure(actors: Actors, vision, updates: int, seconds: float) -> dict[str, f
             played += part.transitions.action.shape[0]
         asked = time.perf_counter() - began
         for i in range(updates):
-            learner, memory, metrics = update(learner, memory, jax.random.key(i), costs)
+            learner, memory, metrics = update(learner, memory, jax.random.key(i), now)
         jax.block_until_ready(metrics["transition"])
         return learner, memory, played, asked
 

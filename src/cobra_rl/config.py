@@ -106,7 +106,7 @@ class ExploreConfig:
     click_cost: Schedule = ((0.0, 210.0),)  # of |D| on the position click, in squared pixels a frame width
     capacity: int = 100_000  # of the replay
     first: int = 1000  # transitions in the replay before learning begins
-    importance: float = 1.0  # beta: how far weights undo the priorities
+    importance: Schedule = ((0.0, 1.0),)  # beta: how far weights undo the priorities
     envs: int = 16  # played in this process, if actors are local
     updates: int = 1  # of the learner for each time that it asks the actors
     evaluate_every: int = 5000
@@ -116,17 +116,17 @@ class ExploreConfig:
 EXPLORE: dict[str, ExploreConfig] = {
     "paper": ExploreConfig(),
     "laptop": ExploreConfig(
-        transition=TransitionConfig(hidden=(256, 256, 256), error_unit=30.0, centred=True),
+        transition=TransitionConfig(hidden=(256, 256, 256), error_unit=30.0, centred=True, place_cost=0.2),
         exploration=ExplorationConfig(net="slots", motion_cost=100.0, scale_penalty=1e4),
-        steps=24_000,
+        steps=16_000,
         learning_rate=1e-3,
-        decay_from=0.5,
+        decay_from=0.15,
         clip=1000.0,
         samples=4,
-        change_cost=((0.15, 2.0), (0.4, 30.0)),
-        click_cost=((0.25, 2.0), (0.6, 100.0)),
-        capacity=20_000,
-        importance=0.5,
+        change_cost=((0.1, 2.0), (0.25, 30.0)),
+        click_cost=((0.15, 2.0), (0.4, 100.0)),
+        capacity=40_000,
+        importance=((0.1, 0.5), (0.25, 1.0)),
         updates=4,
         evaluate_every=500,
     ),

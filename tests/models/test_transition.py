@@ -10,7 +10,7 @@ from cobra_rl.models import monet, transition
 from cobra_rl.models.monet import Monet, MonetConfig
 from cobra_rl.models.transition import Transition, TransitionConfig, Transitions
 
-CONFIG = TransitionConfig(hidden=(16, 16), error_unit=5.0)
+CONFIG = TransitionConfig(hidden=(16, 16), error_unit=5.0, place_cost=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,11 @@ def test_the_loss_is_the_papers(setting):
     drawn = np.asarray(monet.decode(vision, jnp.asarray(slots + out[..., :8])).image)
     errors = ((drawn - np.asarray(batch.next_image) / 255.0) ** 2).sum(axis=(1, 2, 3))  # L_T
     e_pred = 5.0 * out[..., 8].sum(axis=1)
-    terms = errors + ((e_pred - errors) / 5.0) ** 2 + 3.0 * np.abs(out[..., :8]).sum(axis=(1, 2))
+    terms = (
+        errors
+        + ((e_pred - errors) / 5.0) ** 2
+        + 3.0 * (np.abs(out[..., :8]) * ([0.5] * 2 + [1.0] * 6)).sum(axis=(1, 2))
+    )
     total, metrics = transition.loss(model, vision, batch, importance, change_cost=3.0)
     np.testing.assert_allclose(total, (np.asarray(importance) * terms).mean(), rtol=1e-4)
     np.testing.assert_allclose(metrics["errors"], errors, rtol=1e-4)
@@ -82,9 +86,9 @@ def test_the_predicted_error_follows_the_error_and_not_the_other_way_round(setti
         imagined = model(batch.slots, batch.action)
         errors = jax.lax.stop_gradient(transition.pixel_error(vision, imagined.slots, batch.next_image))
         surprise = (((imagined.error - errors) / 5.0) ** 2).mean()
-        change = 3.0 * jnp.abs(imagined.slots - batch.slots).sum(axis=(1, 2)).mean()
+        change = 3.0 * jnp.abs(imagined.slots - batch.slots).sum(axis=1) @ jnp.array([0.5] * 2 + [1.0] * 6)
         pixels = transition.pixel_error(vision, imagined.slots, batch.next_image).mean()
-        return surprise if which == "surprise" else pixels + change
+        return surprise if which == "surprise" else pixels + change.mean()
 
     whole = eqx.filter_grad(lambda m: transition.loss(m, vision, batch, weights, change_cost=3.0)[0])(model)
     parts = [eqx.filter_grad(lambda m, w=w: share(m, w))(model) for w in ("surprise", "pixels")]

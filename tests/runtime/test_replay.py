@@ -23,7 +23,10 @@ def test_items_are_drawn_in_proportion_to_their_priority():
     items = np.stack([s.items["x"] for s in samples]).astype(int)
     np.testing.assert_allclose(np.bincount(items.ravel()) / items.size, PRIORITIES / 10, atol=0.04)
     drawn = PRIORITIES[items]  # beta = 1: weights go as 1 / priority, the largest of a batch is 1
-    np.testing.assert_allclose([s.importance for s in samples], drawn.min(axis=1, keepdims=True) / drawn, rtol=1e-4)
+    relative = drawn.min(axis=1, keepdims=True) / drawn
+    np.testing.assert_allclose([s.importance for s in samples], relative, rtol=1e-4)
+    halfway = jax.jit(replay.sample)(state, jax.random.split(jax.random.key(0), 400)[0], 0.5)
+    np.testing.assert_allclose(halfway.importance, np.sqrt(relative[0]), rtol=1e-4)
 
 
 def test_weighted_draws_are_as_good_as_uniform_ones():

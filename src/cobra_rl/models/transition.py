@@ -33,6 +33,7 @@ class TransitionConfig:
     hidden: tuple[int, ...] = (512, 512, 512)
     error_unit: float = 1.0  # of squared pixels: e_pred and its squared error are learnt in it
     centred: bool = False  # T_net also reads where the click is, as seen from the slot's centre (ours, for the laptop)
+    place_cost: float = 1.0  # of a change of the first two latents, the centre, relative to the others'
 
 
 class Imagined(NamedTuple):
@@ -92,12 +93,14 @@ def loss(
     """L_T + (e_pred - L_T)^2 + cost |Delta|, weighted by importance; each transition's L_T is the metric `errors`.
 
     The cost of change is given, for it may change during training; the paper's is 1. In a world with motion noise it
-    keeps T from fading what it moves: a paler sprite is less wrong where nobody can know the place.
+    keeps T from fading what it moves: a paler sprite is less wrong where nobody can know the place. Where it is high, a
+    change of place has to cost less, or else sprites are imagined to move too little.
     """
     imagined = model(batch.slots, batch.action)
     errors = pixel_error(vision, imagined.slots, batch.next_image)  # L_T
     surprise = ((imagined.error - jax.lax.stop_gradient(errors)) / model.config.error_unit) ** 2
-    change = jnp.abs(imagined.slots - batch.slots).sum(axis=(1, 2))
+    change = jnp.abs(imagined.slots - batch.slots).sum(axis=1)  # |Delta|, [B, M]
+    change = model.config.place_cost * change[:, :2].sum(1) + change[:, 2:].sum(1)
     total = jnp.mean(importance * (errors + surprise + change_cost * change))
     metrics = {"transition": errors.mean(), "error_prediction": surprise.mean(), "change": change.mean()}
     return total, metrics | {"errors": errors}

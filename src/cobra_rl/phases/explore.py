@@ -32,11 +32,12 @@ from cobra_rl.spriteworld import make
 REPORT_EVERY = 20  # updates between looks at the loss
 
 
-class Costs(NamedTuple):
-    """What follows a schedule."""
+class Scheduled(NamedTuple):
+    """What changes over training."""
 
-    change: Array  # of |Delta|, in T's loss
-    click: Array  # of |D| on the position click, in D's
+    importance: Array  # beta of the replay
+    change_cost: Array  # of |Delta|, in T's loss
+    click_cost: Array  # of |D| on the position click, in D's
 
 
 class Learner(NamedTuple):
@@ -63,16 +64,16 @@ def initial_learner(config: ExploreConfig, seed: int) -> Learner:
 
 
 def make_update(config: ExploreConfig, vision: Monet, replay: Replay, curious: bool):
-    """A compiled update: (learner, replay, key, costs) -> (learner, replay, metrics)."""
+    """A compiled update: (learner, replay, key, now) -> (learner, replay, metrics)."""
     optimiser = make_optimiser(config)
 
     @eqx.filter_jit(donate="all-except-first")
     def update(given, learner: Learner, memory: ReplayState):
-        vision, key, costs = given
+        vision, key, now = given
         sample_key, policy_key = jax.random.split(key)
-        batch = replay.sample(memory, sample_key)
+        batch = replay.sample(memory, sample_key, now.importance)
         gradient = eqx.filter_grad(transition.loss, has_aux=True)
-        gradients, metrics = gradient(learner.transition, vision, batch.items, batch.importance, costs.change)
+        gradients, metrics = gradient(learner.transition, vision, batch.items, batch.importance, now.change_cost)
         memory = replay.update(memory, batch.indices, metrics.pop("errors"))
         updates, first = optimiser.update(gradients, learner.optimisers[0])
         imagine = eqx.apply_updates(learner.transition, updates)
@@ -80,12 +81,12 @@ def make_update(config: ExploreConfig, vision: Monet, replay: Replay, curious: b
         if curious:
             gradient = eqx.filter_grad(exploration.loss, has_aux=True)
             scenes = jnp.repeat(batch.items.slots, config.samples, axis=0)
-            gradients, more = gradient(policy, imagine, scenes, policy_key, costs.click)
+            gradients, more = gradient(policy, imagine, scenes, policy_key, now.click_cost)
             updates, second = optimiser.update(gradients, second)
             policy, metrics = eqx.apply_updates(policy, updates), metrics | more
         return Learner(imagine, policy, (first, second)), memory, metrics
 
-    return lambda learner, memory, key, costs: update((vision, key, costs), learner, memory)
+    return lambda learner, memory, key, now: update((vision, key, now), learner, memory)
 
 
 def train(
@@ -105,7 +106,7 @@ def train(
     """
     local = LocalActors(make("exploration"), vision.model, config.envs, seed + 2) if actors is None else None
     team: Actors = local or actors  # type: ignore[assignment]
-    learner, replay = initial_learner(config, seed), Replay(config.capacity, config.batch, beta=config.importance)
+    learner, replay = initial_learner(config, seed), Replay(config.capacity, config.batch)
     memory = replay.init(example(vision.model))
     step, seconds, env_steps = 0, 0.0, 0
     like = (learner, memory, None if local is None else local.state)
@@ -142,8 +143,9 @@ def train(
                 receive(team.collect(learner.exploration if curious else None, wait=env_steps < config.first))
             if env_steps < config.first:
                 continue
-            costs = Costs(*(jnp.float32(at(c, step / config.steps)) for c in (config.change_cost, config.click_cost)))
-            learner, memory, metrics = update(learner, memory, jax.random.fold_in(keys, step), costs)
+            schedules = (getattr(config, name) for name in Scheduled._fields)
+            now = Scheduled(*(jnp.float32(at(schedule, step / config.steps)) for schedule in schedules))
+            learner, memory, metrics = update(learner, memory, jax.random.fold_in(keys, step), now)
             step += 1
             due = step % config.evaluate_every == 0 or step == config.steps
             if not due and step % REPORT_EVERY:

@@ -21,9 +21,8 @@ class Sample(NamedTuple):
 class Replay:
     """Pure functions over a `ReplayState`; to be called within compiled code that donates the state."""
 
-    def __init__(self, capacity: int, batch: int, alpha: float = 1.0, beta: float = 1.0):
-        """Items are drawn with probability ~ priority^alpha and weighted by (N probability)^-beta."""
-        self._beta = beta
+    def __init__(self, capacity: int, batch: int, alpha: float = 1.0):
+        """Items are drawn with probability ~ priority^alpha."""
         self._buffer = flashbax.make_prioritised_item_buffer(
             max_length=capacity, min_length=batch, sample_batch_size=batch, add_batches=True, priority_exponent=alpha
         )
@@ -36,10 +35,10 @@ class Replay:
         """Adds items with a leading axis; each gets the largest priority so far, to be seen at least once."""
         return self._buffer.add(state, items)
 
-    def sample(self, state: ReplayState, key: Array) -> Sample:
-        """A batch."""
+    def sample(self, state: ReplayState, key: Array, beta: Float[Array, ""] | float = 1.0) -> Sample:
+        """A batch, weighted by (N probability)^-beta: with beta 1, as if all items were equally likely."""
         drawn = self._buffer.sample(state, key)
-        weight = jnp.maximum(drawn.probabilities, 1e-12) ** -self._beta
+        weight = jnp.maximum(drawn.probabilities, 1e-12) ** -beta
         return Sample(drawn.experience, weight / weight.max(), drawn.indices)
 
     def update(self, state: ReplayState, indices: Array, priorities: Float[Array, " B"]) -> ReplayState:
