@@ -116,13 +116,13 @@ class ExploreConfig:
 EXPLORE: dict[str, ExploreConfig] = {
     "paper": ExploreConfig(),
     "laptop": ExploreConfig(
-        transition=TransitionConfig(hidden=(256, 256, 256), error_unit=30.0, centred=True, place_cost=0.2),
+        transition=TransitionConfig(hidden=(256, 256, 256), error_unit=10.0, centred=True, place_cost=0.2),
         exploration=ExplorationConfig(net="slots", motion_cost=100.0, scale_penalty=1e4),
-        steps=16_000,
+        steps=12_000,
         learning_rate=1e-3,
         decay_from=0.15,
         clip=1000.0,
-        samples=4,
+        samples=8,
         change_cost=((0.1, 2.0), (0.25, 30.0)),
         click_cost=((0.15, 2.0), (0.4, 100.0)),
         capacity=40_000,
