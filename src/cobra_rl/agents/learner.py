@@ -105,7 +105,7 @@ def step(
     )
 
     def learn(predictor: Reward, target: Reward, optimiser: Any, memory: Memory, key: PRNGKeyArray):
-        return _learn(config, frozen.transition, predictor, target, optimiser, memory, key)
+        return learn_from(config, frozen.transition, predictor, target, optimiser, memory, key)
 
     predictor, optimiser = jax.vmap(learn)(state.predictor, target, state.optimiser, memory, keys[4])
     state = TaskState(envs, encoded[count:], predictor, target, optimiser, memory, keys[0])
@@ -118,7 +118,7 @@ def _remember(memory: Memory, happened: Step) -> Memory:
     return Memory(steps, memory.filled + 1)
 
 
-def _learn(config: TaskConfig, transition: Transition, predictor, target, optimiser, memory: Memory, key):
+def learn_from(config: TaskConfig, transition: Transition, predictor, target, optimiser, memory: Memory, key):
     """N minibatches."""
     adam, size = optax.adam(config.learning_rate), jnp.minimum(memory.filled, memory.steps.reward.shape[0])
 

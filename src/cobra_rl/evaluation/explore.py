@@ -204,19 +204,32 @@ def rollout_scores(agent: Curious, scenes: ExploreScenes, looked: Looked, seed: 
     return curve
 
 
-def error_correlation(agent: Curious, scenes: ExploreScenes, looked: Looked, curious: bool, seed: int = 0) -> float:
-    """Correlation of e_pred with L_T on fresh transitions, motion noise included."""
+def error_correlation(
+    agent: Curious, scenes: ExploreScenes, looked: Looked, curious: bool, seed: int = 0
+) -> tuple[float, float]:
+    """Correlation of e_pred with L_T on fresh transitions, motion noise included, and the best that it could be.
+
+    Nobody can know the noise. The ceiling is the correlation of L_T with its mean over the noise: the root of that
+    between two transitions that differ in the noise alone.
+    """
     key = jax.random.key(seed)
     if curious:
         action = np.asarray(agent.propose(looked.slots, key, 1))[:, 0]
     else:
         action = np.random.default_rng(seed).random((len(scenes.images), 4)).astype(np.float32)
+    imagined, states, errors = agent.imagine(looked.slots, action), _states(scenes), []
+    for draw in (1, 2):
+        keys = jax.random.split(jax.random.fold_in(key, draw), len(action))
+        errors.append(_pixel_errors(agent, np.asarray(imagined.slots), np.asarray(_noisy_images(keys, states, action))))
+    ceiling = np.sqrt(max(np.corrcoef(*errors)[0, 1], 0.0))
+    return float(np.corrcoef(np.asarray(imagined.error), errors[0])[0, 1]), float(ceiling)
+
+
+@jax.jit
+@jax.vmap
+def _noisy_images(key, state: EnvState, action: Float[Array, " 4"]) -> Array:
     env = make("exploration")
-    keys = jax.random.split(jax.random.fold_in(key, 1), len(action))
-    after = jax.jit(jax.vmap(lambda k, s, a: env.draw(env.advance(k, s, a)[0])))(keys, _states(scenes), action)
-    imagined = agent.imagine(looked.slots, action)
-    errors = _pixel_errors(agent, np.asarray(imagined.slots), np.asarray(after))
-    return float(np.corrcoef(np.asarray(imagined.error), errors)[0, 1])
+    return env.draw(env.advance(key, state, action)[0])
 
 
 def quick_explore_scores(agent: Curious, scenes: ExploreScenes) -> dict[str, float]:
@@ -240,11 +253,18 @@ def evaluate_explore(agent: Curious, scenes: int = 1000, seed: int = TEST_SEED) 
         "hit_rate_uniform": policy_scores(uniform, data, looked.counted)["hit_rate"],
         **_deformations(agent, looked.slots, key),
         **push_scores(agent, data, looked, seed),
-        "error_correlation": error_correlation(agent, data, looked, curious=True),
-        "error_correlation_uniform": error_correlation(agent, data, looked, curious=False),
+        **_correlations(agent, data, looked),
         **{f"rollout_{name}": values for name, values in rollout_scores(agent, data, looked, seed).items()},
         "scenes": float(scenes),
     }
+
+
+def _correlations(agent: Curious, scenes: ExploreScenes, looked: Looked) -> dict[str, float]:
+    scores = {}
+    for ending, curious in (("", True), ("_uniform", False)):
+        found, ceiling = error_correlation(agent, scenes, looked, curious)
+        scores |= {f"error_correlation{ending}": found, f"error_correlation_ceiling{ending}": ceiling}
+    return scores
 
 
 def _deformations(agent: Curious, slots: Float[np.ndarray, "B K M"], key: Array) -> dict[str, float]:

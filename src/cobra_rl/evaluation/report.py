@@ -42,7 +42,9 @@ EXPLORE_ROWS = {
     "ratio_to_encoded": "pixel error / encoding the truth",
     "ratio_to_unchanged": "pixel error / predicting no change",
     "error_correlation": "correlation of e_pred and L_T",
-    "error_correlation_uniform": "the same, uniform actions",
+    "error_correlation_ceiling": "... at best, in view of the noise",
+    "error_correlation_uniform": "... for uniform actions",
+    "error_correlation_ceiling_uniform": "... at best",
     "rollout_position_error": "position error after 1-5 steps",
 }
 
