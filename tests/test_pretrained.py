@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import jax
 import numpy as np
 import pytest
 
@@ -75,3 +76,35 @@ def test_the_model_card_and_the_results_agree():
     card = (SHIPPED / "vision" / "README.md").read_text()
     for name in ("fg_ari_attention", "fg_ari_decoder", "shape_accuracy"):
         assert f"{figures[name]:.3f}" in card
+
+
+def test_curiosity_and_imagination_are_as_published():
+    """The figures of T's and D's model cards, measured again on fewer scenes."""
+    from cobra_rl.evaluation.explore import evaluate_explore
+
+    scores = evaluate_explore(cobra_rl.load_pretrained(), scenes=60)
+    published = json.loads((SHIPPED.parents[2] / "results" / "explore.json").read_text())["figures"]
+    assert scores["hit_rate"] == pytest.approx(published["hit_rate"], abs=0.06)
+    assert scores["sprites_struck"] == pytest.approx(published["sprites_struck"], abs=0.06)
+    assert scores["position_error"] == pytest.approx(published["position_error"], abs=0.008)
+    assert scores["ratio_to_unchanged"] == pytest.approx(published["ratio_to_unchanged"], abs=0.1)
+    assert scores["hit_rate"] > 5 * scores["hit_rate_uniform"]
+    card = (SHIPPED / "exploration" / "README.md").read_text() + (SHIPPED / "transition" / "README.md").read_text()
+    for name in ("position_error", "ratio_to_encoded", "error_correlation"):
+        assert f"{published[name]:.3g}" in card
+    assert f"{100 * published['hit_rate']:.1f} %" in card
+
+
+def test_imagine_and_propose(scene):
+    agent = cobra_rl.load_pretrained()
+    slots = agent.encode(scene[0])
+    actions = np.asarray(agent.propose(slots[0], jax.random.key(0), 16))
+    assert actions.shape == (16, 4)
+    imagined = agent.imagine(slots, np.array([[0.25, 0.3, 1.0, 0.5]]))  # push the red square to the right
+    assert imagined.slots.shape == slots.shape
+    assert imagined.error.shape == (1,)
+    moved = np.asarray(imagined.slots - slots)[0]
+    pushed = np.abs(moved[:, :2]).sum(axis=1).argmax()
+    assert moved[pushed, 0] == pytest.approx(4 * 0.125, abs=0.12)  # an eighth of the frame, in latents
+    others = np.delete(moved, pushed, axis=0)
+    assert np.abs(others[:, :2]).max() < 0.1

@@ -101,6 +101,7 @@ class ExploreConfig:
     decay_from: float = 1.0  # share of the run after which the learning rate falls, as a cosine
     final_rate: float = 0.03  # of the learning rate, at the end
     clip: float = 0.0  # largest norm of the gradient; 0: any
+    average: float = 0.0  # decay of the average of the weights that is evaluated and kept; 0: the last ones
     samples: int = 1  # of u for each scene, in an update of the policy
     change_cost: Schedule = ((0.0, 1.0),)  # of |Delta|, in squared pixels
     click_cost: Schedule = ((0.0, 210.0),)  # of |D| on the position click, in squared pixels a frame width
@@ -117,14 +118,15 @@ EXPLORE: dict[str, ExploreConfig] = {
     "paper": ExploreConfig(),
     "laptop": ExploreConfig(
         transition=TransitionConfig(hidden=(256, 256, 256), error_unit=10.0, centred=True, place_cost=0.2),
-        exploration=ExplorationConfig(net="slots", motion_cost=100.0, scale_penalty=1e4),
-        steps=12_000,
+        exploration=ExplorationConfig(net="slots", motion_cost=100.0, scale_penalty=1e4, choice_entropy=20.0),
+        steps=10_000,
         learning_rate=1e-3,
         decay_from=0.15,
         clip=1000.0,
+        average=0.995,
         samples=8,
         change_cost=((0.1, 2.0), (0.25, 30.0)),
-        click_cost=((0.15, 2.0), (0.4, 100.0)),
+        click_cost=((0.15, 2.0), (0.4, 30.0)),
         capacity=40_000,
         importance=((0.1, 0.5), (0.25, 1.0)),
         updates=4,

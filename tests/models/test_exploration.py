@@ -34,7 +34,8 @@ def scenes(key, count: int, slots: int = 3):
 
 @pytest.mark.parametrize("net", KINDS)
 def test_the_loss_is_the_papers(net):
-    policy = Exploration(ExplorationConfig(slots=3, net=net, hidden=(16,), motion_cost=50.0), jax.random.key(0))
+    config = ExplorationConfig(slots=3, net=net, hidden=(16,), motion_cost=50.0, choice_entropy=12.0)
+    policy = Exploration(config, jax.random.key(0))
     slots, key = scenes(jax.random.key(1), 5), jax.random.key(2)
     u_key, noise_key = jax.random.split(key)
     u = jax.random.uniform(u_key, (5, 4))
@@ -46,11 +47,12 @@ def test_the_loss_is_the_papers(net):
     for b in range(5):
         for j in range(mixture.mean.shape[1]):
             deformation = mixture.mean[b, j] + mixture.scale[b, j] * noise[b, j]
-            action = np.clip(np.asarray(u[b]) + deformation, 0.0, 1.0)
+            action = 1.0 - np.abs(1.0 - np.mod(np.asarray(u[b]) + deformation, 2.0))
             error = float(Surprise()(slots[b], jnp.asarray(action)).error)
             cost = 7.0 * np.abs(deformation[:2]).sum() + 50.0 * np.abs(deformation[2:]).sum()
             penalty = 1e5 * np.maximum(0.02 - mixture.scale[b, j], 0.0).sum()
-            total += np.exp(mixture.log_weight[b, j]) * (cost - error + penalty) / 5
+            certainty = 12.0 * mixture.log_weight[b, j]
+            total += np.exp(mixture.log_weight[b, j]) * (cost - error + penalty + certainty) / 5
     found, _ = exploration.loss(policy, Surprise(), slots, key, 7.0)
     np.testing.assert_allclose(found, total, rtol=1e-4)
 

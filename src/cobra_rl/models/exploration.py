@@ -36,6 +36,7 @@ class ExplorationConfig:
     motion_cost: float = 210.0  # of |D| on the motion click, in squared pixels a frame width
     scale_penalty: float = 1e5  # on what the scale falls below LEAST_SCALE
     first_scale: float = 0.1  # of the Gaussian, at the start of training
+    choice_entropy: float = 0.0  # worth of an undecided choice between the J Gaussians, in squared pixels a nat
 
 
 class Mixture(NamedTuple):
@@ -119,6 +120,9 @@ def loss(
 ) -> tuple[Float[Array, ""], dict[str, Array]]:
     """cost |D| - e_pred(z, u + D), in expectation over the mixture's choice, and the penalty on small scales.
 
+    With `choice_entropy` the choice falls on a Gaussian in proportion to exp((e_pred - cost |D|) / choice_entropy), not
+    only on the best: sprites that surprise a little less are not forgotten.
+
     The cost of deforming the position click is given, for it may change during training.
     """
     config = policy.config
@@ -132,7 +136,8 @@ def loss(
     size = jnp.abs(deformation)
     cost = click_cost * size[..., :2].sum(-1) + config.motion_cost * size[..., 2:].sum(-1)
     penalty = config.scale_penalty * jnp.maximum(LEAST_SCALE - mixture.scale, 0.0).sum(-1)
-    total = jnp.sum(weight * (cost - error + penalty), axis=1).mean()
+    certainty = config.choice_entropy * mixture.log_weight  # its mean is minus the entropy of the choice
+    total = jnp.sum(weight * (cost - error + penalty + certainty), axis=1).mean()
     metrics = {
         "curiosity": jnp.sum(weight * error, axis=1).mean(),
         "click_deformation": jnp.sum(weight * size[..., :2].mean(-1), axis=1).mean(),

@@ -45,6 +45,7 @@ class Learner(NamedTuple):
 
     transition: Transition
     exploration: Exploration
+    average: tuple[Transition, Exploration]  # of both over the last updates: what is evaluated and kept
     optimisers: tuple[optax.OptState, optax.OptState]
 
 
@@ -60,7 +61,8 @@ def initial_learner(config: ExploreConfig, seed: int) -> Learner:
     models = Transition(config.transition, transition_key), Exploration(config.exploration, exploration_key)
     optimiser = make_optimiser(config)
     first, second = (optimiser.init(eqx.filter(model, eqx.is_array)) for model in models)
-    return Learner(*models, (first, second))
+    one, other = jax.tree.map(jnp.copy, models)  # an update gives its buffers away: none may be shared
+    return Learner(*models, (one, other), (first, second))
 
 
 def make_update(config: ExploreConfig, vision: Monet, replay: Replay, curious: bool):
@@ -84,7 +86,10 @@ def make_update(config: ExploreConfig, vision: Monet, replay: Replay, curious: b
             gradients, more = gradient(policy, imagine, scenes, policy_key, now.click_cost)
             updates, second = optimiser.update(gradients, second)
             policy, metrics = eqx.apply_updates(policy, updates), metrics | more
-        return Learner(imagine, policy, (first, second)), memory, metrics
+        average = jax.tree.map(
+            lambda old, new: config.average * old + (1.0 - config.average) * new, learner.average, (imagine, policy)
+        )
+        return Learner(imagine, policy, average, (first, second)), memory, metrics
 
     return lambda learner, memory, key, now: update((vision, key, now), learner, memory)
 
@@ -126,8 +131,8 @@ def train(
         meta = {"seconds": 60 * minutes(), "env_steps": env_steps, "name": name, "seed": seed}
         acting = None if local is None else local.state
         checkpoint.save(folder / "checkpoints", step, (learner, memory, acting), meta, compressed=True)
-        for part in ("transition", "exploration"):
-            save_weights(folder / "weights" / part, getattr(learner, part), _settings(config, part), kind=part)
+        for part, model in zip(("transition", "exploration"), learner.average, strict=True):
+            save_weights(folder / "weights" / part, model, _settings(config, part), kind=part)
 
     def receive(parts: list[Collected]) -> None:
         nonlocal memory, env_steps
@@ -153,7 +158,7 @@ def train(
             scalars = finite(metrics, step, folder) | {"hits": float(np.mean(hits)) if hits else math.nan}
             log.progress(step, scalars)
             if due:
-                agent = Curious(vision, learner.transition, learner.exploration)
+                agent = Curious(vision, learner.average[0], learner.average[1])
                 counts = {"env_steps": env_steps, "minutes": minutes()}
                 log.write(step, scalars | quick_explore_scores(agent, scenes) | counts)
                 log.picture(step, "clicks", clicks(agent, scenes))
@@ -164,7 +169,7 @@ def train(
             save()
             log.say(f"Stopped at step {step} of {config.steps}; the same command goes on from here.")
     team.close()
-    return Curious(vision, learner.transition, learner.exploration)
+    return Curious(vision, learner.average[0], learner.average[1])
 
 
 def clicks(agent: Curious, scenes: ExploreScenes, count: int = 6) -> np.ndarray:
