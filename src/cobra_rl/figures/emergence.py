@@ -9,15 +9,15 @@ from cobra_rl.pretrained import Curious
 
 RUNS = {"curious": "explore_log.jsonl", "random": "explore_random_log.jsonl"}
 PANELS = {
-    "hits": "clicks of the actors that strike a sprite",
-    "position_error": "position error of a pushed sprite\n(frame widths)",
+    "hits": "actors' clicks\nthat strike a sprite",
+    "position_error": "position error of a\npushed sprite (frame widths)",
     "ratio_to_unchanged": "pixel error, of that of\npredicting no change",
 }
 
 
 def emergence(_: Curious) -> Drawn:
-    """Both runs' logs, as they were written while training."""
-    logs = {name: _read(file) for name, file in RUNS.items()}
+    """The runs' logs, as they were written while training; a run that has not been made is left out."""
+    logs = {name: _read(file) for name, file in RUNS.items() if name == "curious" or (RESULTS / file).exists()}
     figure = Figure(figsize=(3.1 * len(PANELS), 2.5), layout="constrained")
     for axes, (figure_name, label) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
         for name, rows in logs.items():
@@ -34,7 +34,8 @@ def emergence(_: Curious) -> Drawn:
         figure,
         "Curiosity emerges. Left: the share of the actors' clicks that strike a sprite, from the random level on. "
         "Middle and right: how well the transition model imagines a noise-free push of a random visible sprite (256 "
-        "validation scenes). For comparison, the same preset and seed with actors that click at random. One seed each.",
+        "validation scenes). One seed."
+        + (" For comparison, the same preset and seed with actors that click at random." if len(logs) > 1 else ""),
     )
 
 
