@@ -9,16 +9,17 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 help:  ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-demo: .venv/base  ## the main job: see the seven worlds at play, and scenes taken apart
-	$(BIN)/cobra play-random all
-	$(BIN)/cobra figures decomposition traversals
+demo: .venv/base  ## the main job: learn a task from reward, with the shipped weights, and show it
+	$(BIN)/cobra solve goal_finding_new_position --steps 600 --final 100 --out runs/demo
 
 test: .venv/test  ## all tests
 	$(BIN)/python -m pytest
 
-bench: .venv/test .venv/bench  ## measure the environment beside the real package, vision beside PyTorch
+bench: .venv/test .venv/bench  ## measure the environment beside the real package, vision beside PyTorch, the other phases
 	$(BIN)/python benchmarks/env.py
 	$(BIN)/python benchmarks/vision.py
+	$(BIN)/python benchmarks/explore.py
+	$(BIN)/python benchmarks/task.py
 
 lint: .venv/test .venv/lint  ## ruff and pyright
 	$(BIN)/ruff check .

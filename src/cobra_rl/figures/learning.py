@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from cobra_rl.evaluation.task import WINDOW
@@ -21,12 +20,12 @@ def learning_curve(result: dict[str, Any]) -> Drawn:
             axes.plot(seed["steps_to_90"], 0.9, "o", color=COLORS["cobra"], markersize=4)
     for other, label in (("random", "random policy"), ("bound", "one-step search that knows all")):
         axes.axhline(result["context"][other]["train"], color=COLORS[other], linestyle="--", linewidth=1.0, label=label)
-    axes.plot([], [], color=COLORS["cobra"], label=f"COBRA, {len(result['seeds'])} seed(s)")
+    axes.plot([], [], color=COLORS["cobra"], label="COBRA, a line a seed" if len(result["seeds"]) > 1 else "COBRA")
     axes.set(xlabel="rewarded environment steps", ylabel=f"success, last {WINDOW} episodes", ylim=(-0.02, 1.03))
     axes.set_xlim(0, result["steps"])
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(name + (", sparse reward" if problem["sparse"] else ""), fontsize=10)
-    axes.legend(frameon=False, fontsize=7, loc="lower right")
+    axes.legend(frameon=False, fontsize=7, loc="center right")
     return Drawn(
         figure,
         f"Learning {name} ({problem['variant']} variant): success over the last {WINDOW} training "
@@ -36,4 +35,5 @@ def learning_curve(result: dict[str, Any]) -> Drawn:
 
 
 def _recent(success: list[bool]) -> list[float]:
-    return [float(np.mean(success[max(0, i - WINDOW) : i])) for i in range(1, len(success) + 1)]
+    """Of the last 30 episodes; those before the first count as failures, so that nobody starts with full marks."""
+    return [sum(success[max(0, i - WINDOW) : i]) / WINDOW for i in range(1, len(success) + 1)]
