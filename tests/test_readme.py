@@ -27,11 +27,20 @@ def test_commands_and_files_exist():
     for link in re.findall(r"\]\(([^)#]+)\)", README):
         assert (ROOT / link).exists(), link
     tree = README[README.index("src/cobra_rl/\n") :]
-    for name in re.findall(r"\b([a-z_]+\.py)\b", tree):
-        assert list(ROOT.rglob(name)), name
+    ours = {path.name for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")}
+    assert set(re.findall(r"\b([a-z_]+\.py)\b", tree)) <= ours
 
 
-@pytest.mark.parametrize("command", re.findall(r"`cobra ((?:play-random|figures) [^`]+)`", README))
+def test_figures_exist():
+    """They are drawn in tests/figures."""
+    from cobra_rl.figures import FIGURES
+
+    named = {name for names in re.findall(r"cobra figures ([a-z_ ]+)", README) for name in names.split()}
+    assert named
+    assert named <= FIGURES.keys()
+
+
+@pytest.mark.parametrize("command", re.findall(r"`cobra (play-random [^`]+)`", README))
 def test_cobra_commands_run(command, tmp_path, monkeypatch, capsys):
     from cobra_rl import cli
 

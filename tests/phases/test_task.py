@@ -26,6 +26,9 @@ def parts(debug_vision):
 
 def test_a_run_that_crashed_goes_on_as_if_it_had_not(parts, tmp_path, monkeypatch):
     monkeypatch.setattr(task, "SAVE_EVERY", 10)
+    # Slow to compile, and not asked about here.
+    monkeypatch.setattr(task, "context", lambda *_: {})
+    monkeypatch.setattr(task, "greedy_scores", lambda *_: {})
     run = {"config": TASK["debug"], "agent": parts, "problem": PROBLEM, "seeds": 2, "steps": STEPS, "final": 4}
     whole = solve(folder=tmp_path / "whole", **run)
     real = task.RunLog.progress
@@ -46,7 +49,6 @@ def test_a_run_that_crashed_goes_on_as_if_it_had_not(parts, tmp_path, monkeypatc
     assert [len(seed["ends"]) == seed["episodes"] >= 2 for seed in whole["seeds"]] == [True, True]
     assert whole["seeds"][0]["ends"] != whole["seeds"][1]["ends"] or whole["seeds"][0] != whole["seeds"][1]
     assert json.loads((tmp_path / "whole" / "result.json").read_text())["seeds"] == whole["seeds"]
-    assert 0.0 <= whole["context"]["random"]["train"] <= whole["context"]["bound"]["train"] <= 1.0
     settings = Agent.settings(tmp_path / "whole")
     assert settings["problem"]["task"] == PROBLEM.task
 
