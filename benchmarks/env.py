@@ -6,9 +6,6 @@ Timings are noisy; the ratios of one run are what to look at. Nothing else shoul
 """
 
 import argparse
-import json
-import os
-import platform
 import sys
 import time
 from pathlib import Path
@@ -19,6 +16,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+from record import write
 from rich.console import Console
 from rich.table import Table
 
@@ -107,18 +105,14 @@ def main() -> None:
         table.add_row(task, f"{base:,.0f}", *(f"{r:,.0f} ({r / base:.0f}x)" for r in (single, batched)))
     console.print(table)
 
-    record = {
-        "command": "python " + " ".join(["benchmarks/env.py", *sys.argv[1:]]),
-        "machine": {"cores": os.cpu_count(), "machine": platform.machine(), "jax": jax.__version__},
-        "batch": best,
-        "steps_per_second": rows,
-        "ratio_single": {task: row["single"] / row["real"] for task, row in rows.items()},
-        "ratio_batched": {task: row["batched"] / row["real"] for task, row in rows.items()},
-        "growth": {str(b): {"functional": f, "gym_vector": g} for b, (f, g) in growth.items()},
-    }
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(json.dumps(record, indent=2) + "\n")
-    console.print(f"Raw figures: {args.out}")
+    write(
+        args.out,
+        batch=best,
+        steps_per_second=rows,
+        ratio_single={task: row["single"] / row["real"] for task, row in rows.items()},
+        ratio_batched={task: row["batched"] / row["real"] for task, row in rows.items()},
+        growth={str(b): {"functional": f, "gym_vector": g} for b, (f, g) in growth.items()},
+    )
 
 
 if __name__ == "__main__":

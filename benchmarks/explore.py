@@ -7,26 +7,18 @@ and environment steps a second the two reach together, and the share of time tha
 actors. Without, the same in one process. Nothing else should run meanwhile.
 """
 
-import os
-import sys
+from cobra_rl.process import use_huge_pages
 
-if "GLIBC_TUNABLES" not in os.environ:  # as `cobra train explore` does
-    from cobra_rl.process import huge_pages
-
-    os.environ["GLIBC_TUNABLES"] = huge_pages()
-    os.execv(sys.executable, [sys.executable, *sys.argv])
+use_huge_pages()  # as `cobra train explore` does
 
 import argparse
-import json
-import platform
 import time
 from pathlib import Path
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from rich.console import Console
-from rich.table import Table
+from record import show, write
 
 from cobra_rl.config import EXPLORE
 from cobra_rl.phases.explore import Scheduled, example, initial_learner, make_update
@@ -85,15 +77,8 @@ def main() -> None:
         actors = RayActors(vision, count, 0)
         figures[f"{count} Ray actors"] = measure(actors, vision, CONFIG.updates, options.seconds)
         actors.close()
-    table = Table("", *next(iter(figures.values())))
-    for name, row in figures.items():
-        table.add_row(name, *(f"{value:.3g}" for value in row.values()))
-    Console().print(table)
-    machine = {"cores": os.cpu_count(), "machine": platform.machine(), "jax": jax.__version__}
-    record = {"command": "python benchmarks/explore.py " + " ".join(sys.argv[1:]), "machine": machine}
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(record | {"figures": figures}, indent=2) + "\n")
-    print(f"Raw figures: {options.out}")
+    show(figures)
+    write(options.out, figures=figures)
 
 
 if __name__ == "__main__":

@@ -6,18 +6,11 @@ The parts (encoding, search, learning, environment with its drawing) are timed o
 step is one compiled call, so its time is not exactly their sum. Nothing else should run meanwhile.
 """
 
-import os
-import sys
+from cobra_rl.process import use_huge_pages
 
-if "GLIBC_TUNABLES" not in os.environ:  # as `cobra solve` does
-    from cobra_rl.process import huge_pages
-
-    os.environ["GLIBC_TUNABLES"] = huge_pages()
-    os.execv(sys.executable, [sys.executable, *sys.argv])
+use_huge_pages()  # as `cobra solve` does
 
 import argparse
-import json
-import platform
 import time
 from pathlib import Path
 
@@ -25,14 +18,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+from record import show, write
 
 from cobra_rl.agents import learner
 from cobra_rl.agents.search import search
 from cobra_rl.config import TASK
 from cobra_rl.models import monet
-from cobra_rl.phases.task import frozen_parts
 from cobra_rl.pretrained import load_pretrained
 from cobra_rl.spriteworld import make
 
@@ -104,17 +95,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="*", default=[1, 2, 4, 8])
     parser.add_argument("--out", type=Path, default=Path("results", "benchmark_task.json"))
     options = parser.parse_args()
-    frozen = frozen_parts(load_pretrained())
+    frozen = learner.frozen_parts(load_pretrained())
     figures = {f"{seeds} seeds": measure(frozen, seeds, options.seconds) for seeds in options.seeds}
-    table = Table("", *next(iter(figures.values())))
-    for name, row in figures.items():
-        table.add_row(name, *(f"{value:.3g}" for value in row.values()))
-    Console(width=140).print(table)
-    machine = {"cores": os.cpu_count(), "machine": platform.machine(), "jax": jax.__version__}
-    record = {"command": "python benchmarks/task.py " + " ".join(sys.argv[1:]), "machine": machine}
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(record | {"figures": figures}, indent=2) + "\n")
-    print(f"Raw figures: {options.out}")
+    show(figures)
+    write(options.out, figures=figures)
 
 
 if __name__ == "__main__":

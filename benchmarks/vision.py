@@ -8,19 +8,13 @@ alone, which is what PyTorch does, and the whole step of `cobra train vision`, f
 else should run meanwhile.
 """
 
-import os
-import sys
+from cobra_rl.process import use_huge_pages
 
-if "GLIBC_TUNABLES" not in os.environ:  # as `cobra train vision` does; PyTorch gets it too
-    from cobra_rl.process import huge_pages
-
-    os.environ["GLIBC_TUNABLES"] = huge_pages()
-    os.execv(sys.executable, [sys.executable, *sys.argv])
+use_huge_pages()  # as `cobra train vision` does; PyTorch gets it too
 
 import argparse
 import dataclasses
-import json
-import platform
+import os
 import resource
 import time
 from pathlib import Path
@@ -31,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 import torch_monet
+from record import write
 from rich.console import Console
 from rich.table import Table
 
@@ -177,17 +172,13 @@ def main() -> None:
         )
         table.add_row(f"{name}: GFLOP/s (share of peak)", *shares)
     Console().print(table)
-    machine = {"cores": os.cpu_count(), "machine": platform.machine(), "jax": jax.__version__}
-    record = {
-        "command": "python benchmarks/vision.py " + " ".join(sys.argv[1:]),
-        "machine": machine | {"torch": torch.__version__},
-        "matmul_peak_gflop_per_second": peak,
-        "presets": {preset: dataclasses.asdict(VISION[preset].model) for preset in options.presets},
-        "figures": figures,
-    }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(record, indent=2) + "\n")
-    print(f"Raw figures: {options.out}")
+    write(
+        options.out,
+        versions={"torch": torch.__version__},
+        matmul_peak_gflop_per_second=peak,
+        presets={preset: dataclasses.asdict(VISION[preset].model) for preset in options.presets},
+        figures=figures,
+    )
 
 
 if __name__ == "__main__":

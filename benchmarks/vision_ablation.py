@@ -7,18 +7,14 @@ figures are those of the first minutes of training and not of its end. Results a
 come; a variant that is there already, measured with the same steps, is not run again.
 """
 
-import os
-import sys
+from cobra_rl.process import use_huge_pages
 
-if "GLIBC_TUNABLES" not in os.environ:  # as `cobra train vision` does
-    from cobra_rl.process import huge_pages
-
-    os.environ["GLIBC_TUNABLES"] = huge_pages()
-    os.execv(sys.executable, [sys.executable, *sys.argv])
+use_huge_pages()  # as `cobra train vision` does
 
 import argparse
 import dataclasses
 import json
+import sys
 import tempfile
 from pathlib import Path
 

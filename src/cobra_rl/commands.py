@@ -1,24 +1,16 @@
 """What `cobra` can do: a dataclass a command, its fields the options, their sentences the help."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
 from cobra_rl.process import use_huge_pages
 
 # The names of the suite, for type checkers and help texts; tests/test_cli.py holds them to the suite's own.
-Task = Literal[
-    "exploration",
-    "goal_finding_new_shape",
-    "goal_finding_new_position",
-    "goal_finding_more_targets",
-    "goal_finding_more_distractors",
-    "sorting",
-    "clustering",
-]
 Goal = Literal[
     "goal_finding_new_shape",
     "goal_finding_new_position",
@@ -27,6 +19,7 @@ Goal = Literal[
     "sorting",
     "clustering",
 ]
+Task = Literal["exploration", Goal]
 Mode = Literal["train", "test"]
 Variant = Literal["paper", "released"]
 Preset = Literal["debug", "laptop", "paper"]
@@ -86,8 +79,8 @@ class PlayRandom:
 
 
 @dataclass(frozen=True)
-class TrainVision:
-    """Learn to see: train MONet on frames of the exploration environment. The same command resumes."""
+class _Train:
+    """What the training commands share."""
 
     preset: Preset = "laptop"
     """debug takes seconds, laptop is for two CPU cores, paper has the paper's numbers (for a GPU)."""
@@ -95,6 +88,24 @@ class TrainVision:
     """Train for so many steps instead of the preset's; schedules stretch along."""
     seed: int = 0
     """Of weights and data."""
+
+    def settings(self, presets: Mapping[str, Any]) -> Any:
+        """The preset, for so many steps."""
+        if self.steps is not None and self.steps < 1:
+            raise ValueError(f"--steps is {self.steps}; it must be at least 1.")
+        preset = presets[self.preset]
+        return preset if self.steps is None else dataclasses.replace(preset, steps=self.steps)
+
+    @staticmethod
+    def say_where(folder: Path) -> None:
+        """Where the results lie."""
+        print(f"Weights: {folder / 'weights'}\nLog: {folder / 'log.jsonl'}\nPictures: {folder / 'pictures'}")
+
+
+@dataclass(frozen=True)
+class TrainVision(_Train):
+    """Learn to see: train MONet on frames of the exploration environment. The same command resumes."""
+
     out: Path | None = None
     """The run's folder; by default runs/vision/PRESET-seedSEED."""
 
@@ -103,22 +114,16 @@ class TrainVision:
         from cobra_rl.phases import vision
 
         use_huge_pages()
-        config = _with_steps(VISION[self.preset], self.steps)
+        config = self.settings(VISION)
         folder = self.out or Path("runs", "vision", f"{self.preset}-seed{self.seed}")
         vision.train(config, folder, self.seed, self.preset)
-        print(f"Weights: {folder / 'weights'}\nLog: {folder / 'log.jsonl'}\nPictures: {folder / 'pictures'}")
+        self.say_where(folder)
 
 
 @dataclass(frozen=True)
-class TrainExplore:
+class TrainExplore(_Train):
     """Imagine and be curious: train the transition model and the exploration policy. The same command resumes."""
 
-    preset: Preset = "laptop"
-    """debug takes seconds, laptop is for two CPU cores, paper has the paper's numbers (for a GPU)."""
-    steps: int | None = None
-    """Train for so many steps instead of the preset's; schedules stretch along."""
-    seed: int = 0
-    """Of weights and data."""
     random_policy: bool = False
     """Actors click at random, for comparison; only the transition model is trained."""
     runtime: Literal["local", "ray"] = "local"
@@ -138,7 +143,7 @@ class TrainExplore:
         from cobra_rl.pretrained import SHIPPED, load_vision
 
         use_huge_pages()
-        config = _with_steps(EXPLORE[self.preset], self.steps)
+        config = self.settings(EXPLORE)
         vision = load_vision(self.vision or SHIPPED / "vision")
         actors = None
         if self.runtime == "ray":
@@ -150,7 +155,7 @@ class TrainExplore:
         kind = "-random" if self.random_policy else ""
         folder = self.out or Path("runs", "explore", f"{self.preset}{kind}-seed{self.seed}")
         explore.train(config, vision, folder, self.seed, self.preset + kind, not self.random_policy, actors)
-        print(f"Weights: {folder / 'weights'}\nLog: {folder / 'log.jsonl'}\nPictures: {folder / 'pictures'}")
+        self.say_where(folder)
 
 
 @dataclass(frozen=True)
@@ -186,7 +191,8 @@ class Solve:
 
         use_huge_pages()
         value = self.sparse if self.predictor is None else self.predictor == "value"
-        steps = self.steps or (6000 if self.task in ("sorting", "clustering") else 1000)
+        long = self.task in ("sorting", "clustering")
+        steps = (6000 if long else 1000) if self.steps is None else self.steps
         for name, number in (("seeds", self.seeds), ("steps", steps), ("final", self.final)):
             if number < 1:
                 raise ValueError(f"--{name} is {number}; it must be at least 1.")
@@ -274,11 +280,3 @@ class Figures:
         agent = load_curious(load_vision(weights / "vision"), weights)
         for name in self.names or FIGURES:
             print(f"{name}: {write(FIGURES[name](agent), name, self.out)}", flush=True)
-
-
-def _with_steps(config, steps: int | None):
-    if steps is None:
-        return config
-    if steps < 1:
-        raise ValueError(f"--steps is {steps}; it must be at least 1.")
-    return dataclasses.replace(config, steps=steps)

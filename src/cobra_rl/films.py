@@ -15,7 +15,7 @@ Frame = UInt8[np.ndarray, "H W 3"]
 
 
 def film(policy: Policy, parameters: Any, env: Spriteworld, frames: int, seed: int, size: int = 192) -> list[Frame]:
-    """Episodes one after the other, at least `frames` frames, each to its end: states, actions and hidden goals."""
+    """`frames` frames of episodes one after the other: states, actions, hidden goals, and how each episode ended."""
     turn, pictures, episode = _turn(policy, env), [], 0
     while len(pictures) < frames:
         key = jax.random.fold_in(jax.random.key(seed), episode)

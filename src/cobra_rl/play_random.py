@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from cobra_rl import spriteworld
-from cobra_rl.films import captioned
+from cobra_rl.films import beside
 
 
 def random_action(key: PRNGKeyArray, state: spriteworld.EnvState, click_on_sprites: bool) -> Float[Array, " 4"]:
@@ -48,11 +48,11 @@ def play_all(*, variant: str, steps: int, seed: int, size: int, click_on_sprites
     """Frames of all environments side by side, captioned: train mode above, test mode below."""
     rows = []
     for mode in spriteworld.MODES:
-        columns = []
+        films = {}
         for index, task in enumerate(spriteworld.TASKS):
             env = spriteworld.make(task, mode, variant)
             frames = play(env, steps=steps, seed=seed + index, size=size, click_on_sprites=click_on_sprites)
             name = task.removeprefix("goal_finding_").replace("_", " ")
-            columns.append(np.stack([captioned(frame, f"{name}, {mode}") for frame in frames]))
-        rows.append(np.concatenate(columns, axis=2))
+            films[f"{name}, {mode}"] = frames
+        rows.append(beside(films))
     return list(np.concatenate(rows, axis=1))

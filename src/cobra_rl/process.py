@@ -21,11 +21,8 @@ def use_huge_pages() -> None:
     the user has set them.
     """
     if sys.platform == "linux" and "GLIBC_TUNABLES" not in os.environ and "pytest" not in sys.modules:
-        os.environ["GLIBC_TUNABLES"] = huge_pages()
+        os.environ["GLIBC_TUNABLES"] = (
+            f"glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold={2**32}:glibc.malloc.trim_threshold={2**33}"
+        )
         sys.stdout.flush()
-        os.execv(sys.executable, [sys.executable, "-m", "cobra_rl.cli", *sys.argv[1:]])
-
-
-def huge_pages() -> str:
-    """The allocator's settings, as GLIBC_TUNABLES has them."""
-    return f"glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold={2**32}:glibc.malloc.trim_threshold={2**33}"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

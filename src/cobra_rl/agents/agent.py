@@ -9,10 +9,11 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from cobra_rl.agents.learner import frozen_parts
 from cobra_rl.agents.search import search
 from cobra_rl.config import TaskConfig
 from cobra_rl.models.reward import Reward, RewardConfig
-from cobra_rl.pretrained import Curious, load_curious, load_model, load_vision
+from cobra_rl.pretrained import Curious, load_model, load_pretrained
 
 
 class Agent:
@@ -24,7 +25,7 @@ class Agent:
 
     def __init__(self, parts: Curious, reward: Reward, config: TaskConfig, use_policy: bool = True, seed: int = 0):
         self.parts, self.reward, self.config = parts, reward, config
-        self.policy = parts.exploration if use_policy else None
+        self.frozen = frozen_parts(parts, use_policy)
         self._key = jax.random.key(seed)
 
     @classmethod
@@ -35,7 +36,7 @@ class Agent:
         reward = load_model(folder / f"seed{seed}" / "reward", "reward", Reward, RewardConfig)
         known = {name: settings["config"][name] for name in ("proposals", "depth", "epsilon")}
         config = TaskConfig(reward=reward.config, **known)
-        return cls(load_curious(load_vision()), reward, config, settings["problem"]["exploration_policy"])
+        return cls(load_pretrained(), reward, config, settings["problem"]["exploration_policy"])
 
     @staticmethod
     def settings(run: str | Path) -> dict[str, Any]:
@@ -50,7 +51,9 @@ class Agent:
         slots = self.parts.encode(np.asarray(image)[None])[0]
         self._key, key = jax.random.split(self._key)
         options = (self.config.proposals, epsilon, self.config.depth)
-        return np.asarray(_search(self.policy, self.parts.transition, self.reward, slots, key, *options).action)
+        return np.asarray(
+            _search(self.frozen.exploration, self.frozen.transition, self.reward, slots, key, *options).action
+        )
 
 
 _search = eqx.filter_jit(search)

@@ -18,6 +18,7 @@ from cobra_rl.models.exploration import Exploration
 from cobra_rl.models.monet import Monet
 from cobra_rl.models.reward import Reward, Step, reward_loss, value_loss
 from cobra_rl.models.transition import Transition
+from cobra_rl.pretrained import Curious
 from cobra_rl.spriteworld import EnvState, Spriteworld
 
 
@@ -27,6 +28,11 @@ class Frozen(NamedTuple):
     vision: Monet
     transition: Transition
     exploration: Exploration | None
+
+
+def frozen_parts(agent: Curious, use_policy: bool = True) -> Frozen:
+    """The exploration phase's parts; without the policy, proposals are uniform."""
+    return Frozen(agent.model, agent.transition, agent.exploration if use_policy else None)
 
 
 class Memory(NamedTuple):

@@ -8,7 +8,6 @@ from rich.console import Console
 from rich.table import Table
 
 from cobra_rl.agents.agent import Agent
-from cobra_rl.agents.learner import Frozen
 from cobra_rl.evaluation.report import write_figures
 from cobra_rl.evaluation.task import bootstrap_interval, greedy_scores, interquartile_mean, searching
 from cobra_rl.figures.learning import learning_curve
@@ -16,6 +15,7 @@ from cobra_rl.figures.style import write
 from cobra_rl.films import beside, film, save_gif
 from cobra_rl.spriteworld import MODES, make
 
+CONTEXT = {"random": "random policy", "bound": "search that knows all"}  # what to compare with
 FRAMES, FPS = 60, 4.0
 TEST_SEED = 1919  # of the episodes of `cobra evaluate RUN`: others than those at the end of the run
 
@@ -28,7 +28,7 @@ def report_task(result: Mapping[str, Any], folder: Path) -> None:
     worlds = {mode: make(problem["task"], mode, problem["variant"]) for mode in MODES}
     films = {
         f"{problem['task'].replace('_', ' ')}, {mode}": film(
-            searching(agent.config, env), (frozen(agent), agent.reward), env, FRAMES, seed=7
+            searching(agent.config, env), (agent.frozen, agent.reward), env, FRAMES, seed=7
         )
         for mode, env in worlds.items()
     }
@@ -46,19 +46,12 @@ def report_run(folder: Path, episodes: int, out: Path | None) -> dict[str, Any]:
     for path in seeds:
         seed = int(path.parent.name.removeprefix("seed"))
         agent = Agent.load(folder, seed)
-        place = (problem["task"], problem["variant"])
-        rows.append(
-            {"seed": seed} | greedy_scores(agent.config, frozen(agent), agent.reward, *place, episodes, TEST_SEED)
-        )
+        where = (problem["task"], problem["variant"], episodes, TEST_SEED)
+        rows.append({"seed": seed} | greedy_scores(agent.config, agent.frozen, agent.reward, *where))
     figures = settings | {"episodes": episodes, "seeds": rows}
     print_table(figures)
     write_figures(out, figures)
     return figures
-
-
-def frozen(agent: Agent) -> Frozen:
-    """The agent's parts that no task changes, as the search takes them."""
-    return Frozen(agent.parts.model, agent.parts.transition, agent.policy)
 
 
 def print_table(result: Mapping[str, Any]) -> None:
@@ -76,9 +69,8 @@ def print_table(result: Mapping[str, Any]) -> None:
         table.add_row(
             "interquartile mean", *means, *(_middle(seeds, name) for name in ("steps_to_90", "episodes_to_90"))
         )
-    for name, label in (("random", "random policy"), ("bound", "search that knows all")):
-        if "context" in result:
-            table.add_row(label, *(f"{result['context'][name][mode]:.1%}" for mode in MODES), "", "")
+    for name, scores in result.get("context", {}).items():
+        table.add_row(CONTEXT[name], *(f"{scores[mode]:.1%}" for mode in MODES), "", "")
     table.title = result["problem"]["task"].replace("_", " ") + f", {result['problem']['variant']} variant"
     Console().print(table)
 

@@ -19,7 +19,7 @@ from cobra_rl.models import exploration, transition
 from cobra_rl.models.exploration import Exploration
 from cobra_rl.models.monet import Monet
 from cobra_rl.models.transition import Transition, Transitions
-from cobra_rl.phases.training import at, finite, learning_rate
+from cobra_rl.phases.training import at, averaged, finite, learning_rate
 from cobra_rl.pretrained import Curious, Vision
 from cobra_rl.runtime import checkpoint
 from cobra_rl.runtime.actors import Actors, Collected, LocalActors
@@ -86,9 +86,7 @@ def make_update(config: ExploreConfig, vision: Monet, replay: Replay, curious: b
             gradients, more = gradient(policy, imagine, scenes, policy_key, now.click_cost)
             updates, second = optimiser.update(gradients, second)
             policy, metrics = eqx.apply_updates(policy, updates), metrics | more
-        average = jax.tree.map(
-            lambda old, new: config.average * old + (1.0 - config.average) * new, learner.average, (imagine, policy)
-        )
+        average = averaged(learner.average, (imagine, policy), config.average)
         return Learner(imagine, policy, average, (first, second)), memory, metrics
 
     return lambda learner, memory, key, now: update((vision, key, now), learner, memory)

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from cobra_rl.agents import learner
-from cobra_rl.agents.learner import Frozen, TaskState
+from cobra_rl.agents.learner import TaskState, frozen_parts
 from cobra_rl.config import TaskConfig
 from cobra_rl.evaluation.task import WINDOW, greedy_scores, knowing, play_episodes, random_policy, searching, window_won
 from cobra_rl.models.reward import Reward
@@ -53,11 +53,6 @@ class Episodes(NamedTuple):
     ends: list[int]  # the environment step at which each episode ended
     success: list[bool]
     reward: list[float]  # of its last step
-
-
-def frozen_parts(agent: Curious, use_policy: bool = True) -> Frozen:
-    """The exploration phase's parts; without the policy, proposals are uniform."""
-    return Frozen(agent.model, agent.transition, agent.exploration if use_policy else None)
 
 
 def solve(

@@ -1,13 +1,18 @@
-"""What the training loops share: schedules, and the stop when a loss is no longer a number."""
+"""What the training loops share: schedules, averages of weights, and the stop when a loss is no longer a number."""
 
 import math
 from pathlib import Path
+from typing import TypeVar
 
+import equinox as eqx
+import jax
 import numpy as np
 import optax
 from jaxtyping import Array
 
 from cobra_rl.config import Schedule
+
+Weights = TypeVar("Weights")
 
 
 class Diverged(ArithmeticError):
@@ -29,6 +34,13 @@ def learning_rate(rate: float, steps: int, warmup: int, decay_from: float, final
         optax.cosine_decay_schedule(rate, max(steps - begin, 1), final),
     ]
     return optax.join_schedules(parts, [warmup, begin])
+
+
+def averaged(average: Weights, weights: Weights, decay: float) -> Weights:
+    """An exponential average of weights, one step on."""
+    return jax.tree.map(
+        lambda old, new: decay * old + (1.0 - decay) * new if eqx.is_array(old) else old, average, weights
+    )
 
 
 def finite(metrics: dict[str, Array], step: int, folder: Path) -> dict[str, float]:

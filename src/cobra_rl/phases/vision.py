@@ -16,7 +16,7 @@ from cobra_rl.config import Stage, VisionConfig
 from cobra_rl.evaluation.vision import fixed_scenes, quick_scores
 from cobra_rl.models import monet
 from cobra_rl.models.monet import LossWeights, Monet
-from cobra_rl.phases.training import at, finite, learning_rate
+from cobra_rl.phases.training import at, averaged, finite, learning_rate
 from cobra_rl.pretrained import Vision
 from cobra_rl.runtime import checkpoint
 from cobra_rl.runtime.log import RunLog
@@ -85,11 +85,7 @@ def make_step(config: VisionConfig, stage: Stage):
         gradients, metrics = gradient(state.model, images, loss_key, weights, stage.slots)
         updates, optimiser_state = optimiser.update(gradients, state.optimiser)
         model = eqx.apply_updates(state.model, updates)
-        average = jax.tree.map(
-            lambda old, new: config.average * old + (1.0 - config.average) * new if eqx.is_array(old) else old,
-            state.average,
-            model,
-        )
+        average = averaged(state.average, model, config.average)
         return TrainState(model, average, optimiser_state), metrics | {"gradient": optax.tree.norm(gradients)}
 
     return lambda state, key, weights: step((key, weights), state)
