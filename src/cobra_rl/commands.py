@@ -151,7 +151,7 @@ class TrainExplore(_Train):
                 from cobra_rl.runtime.ray_actors import RayActors
             except ModuleNotFoundError as error:
                 raise ValueError("--runtime ray needs Ray: pip install 'cobra-rl[ray]'.") from error
-            actors = RayActors(vision.model, self.actors, self.seed + 2, self.address)
+            actors = RayActors(vision.model, self.actors, self.seed + 2, self.address, uniform=config.uniform)
         kind = "-random" if self.random_policy else ""
         folder = self.out or Path("runs", "explore", f"{self.preset}{kind}-seed{self.seed}")
         explore.train(config, vision, folder, self.seed, self.preset + kind, not self.random_policy, actors)

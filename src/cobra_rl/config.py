@@ -107,7 +107,10 @@ class ExploreConfig:
     click_cost: Schedule = ((0.0, 210.0),)  # of |D| on the position click, in squared pixels a frame width
     capacity: int = 100_000  # of the replay
     first: int = 1000  # transitions in the replay before learning begins
+    lattice: int = 1  # 2: the pixel error is estimated from every second patch in both directions (centred decoder)
+    priority: Schedule = ((0.0, 1.0),)  # alpha: items are drawn in proportion to L_T^alpha
     importance: Schedule = ((0.0, 1.0),)  # beta: how far weights undo the priorities
+    uniform: float = 0.0  # share of the actors' actions that are uniformly random
     envs: int = 16  # played in this process, if actors are local
     updates: int = 1  # of the learner for each time that it asks the actors
     evaluate_every: int = 5000
@@ -117,23 +120,27 @@ class ExploreConfig:
 EXPLORE: dict[str, ExploreConfig] = {
     "paper": ExploreConfig(),
     "laptop": ExploreConfig(
-        transition=TransitionConfig(hidden=(256, 256, 256), error_unit=10.0, centred=True, place_cost=0.2),
+        transition=TransitionConfig(hidden=(256, 256, 256), error_unit=10.0, centred=True, law=64, place_cost=5.0),
         exploration=ExplorationConfig(net="slots", motion_cost=100.0, scale_penalty=1e4, choice_entropy=20.0),
-        steps=10_000,
+        steps=8000,
+        batch=64,
         learning_rate=1e-3,
         decay_from=0.15,
         clip=1000.0,
         average=0.995,
-        samples=8,
         change_cost=((0.1, 2.0), (0.25, 30.0)),
         click_cost=((0.15, 2.0), (0.4, 30.0)),
-        capacity=40_000,
+        capacity=70_000,
+        lattice=2,
+        priority=((0.25, 1.0), (0.4, 0.3)),
         importance=((0.1, 0.5), (0.25, 1.0)),
+        uniform=0.15,
+        envs=32,
         updates=4,
         evaluate_every=500,
     ),
     "debug": ExploreConfig(
-        transition=TransitionConfig(hidden=(16,), error_unit=30.0),
+        transition=TransitionConfig(hidden=(16,), error_unit=30.0, law=8),
         exploration=ExplorationConfig(net="slots", hidden=(16,)),
         steps=24,
         batch=4,

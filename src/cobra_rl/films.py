@@ -34,7 +34,7 @@ def film(policy: Policy, parameters: Any, env: Spriteworld, frames: int, seed: i
 def _turn(policy: Policy, env: Spriteworld):
     def turn(parameters, state, key):
         act_key, step_key = jax.random.split(key)
-        action = policy(parameters, jax.tree.map(lambda leaf: leaf[None], state), act_key)[0]
+        action = policy(parameters, jax.tree.map(lambda leaf: leaf[None], state), act_key[None])[0]
         following, _, success, truncated, _ = env.advance(step_key, state, action)
         return following, action, success, truncated
 

@@ -8,6 +8,7 @@ import pytest
 
 from cobra_rl.models import monet, transition
 from cobra_rl.models.monet import Monet, MonetConfig
+from cobra_rl.models.nets import Lattice
 from cobra_rl.models.transition import Transition, TransitionConfig, Transitions
 
 CONFIG = TransitionConfig(hidden=(16, 16), error_unit=5.0, place_cost=0.5)
@@ -15,10 +16,17 @@ CONFIG = TransitionConfig(hidden=(16, 16), error_unit=5.0, place_cost=0.5)
 
 @pytest.fixture(scope="module")
 def setting():
-    vision = eqx.filter_jit(Monet)(
-        MonetConfig(slots=3, attention_channels=(4, 4), attention_window=32, encoder_window=24, encoder_hidden=8),
-        jax.random.key(0),
+    config = MonetConfig(
+        slots=3,
+        attention_channels=(4, 4),
+        attention_window=32,
+        encoder_window=24,
+        encoder_hidden=8,
+        decoder_width=8,
+        decoder_layers=1,
+        decoder_patch=2,
     )
+    vision = eqx.filter_jit(Monet)(config, jax.random.key(0))
     model = Transition(CONFIG, jax.random.key(1))
     keys = jax.random.split(jax.random.key(2), 3)
     batch = Transitions(
@@ -75,6 +83,36 @@ def test_centred_it_reads_the_click_from_where_the_slot_is():
     np.testing.assert_allclose(there.slots - moved, here.slots - slots, atol=1e-5)
     elsewhere = model(moved, action)
     assert np.abs(elsewhere.slots - moved - (here.slots - slots)).max() > 1e-4
+
+
+def test_the_law_moves_what_is_touched_and_costs_nothing(setting):
+    """With T_net silent but for the touch, each slot moves by touch * law(a), and only the looks' change costs."""
+    vision, _, batch = setting
+    model = Transition(TransitionConfig(hidden=(8,), law=4, place_cost=7.0), jax.random.key(0))
+    last = model.net.layers[-1]
+    touch = jnp.array([30.0])  # sigmoid: 1
+    model = eqx.tree_at(
+        lambda m: (m.net.layers[-1].weight, m.net.layers[-1].bias),
+        model,
+        (jnp.zeros_like(last.weight), jnp.zeros_like(last.bias).at[-1:].set(touch)),
+    )
+    hidden, out = model.law.layers
+    action = 4 * np.asarray(batch.action) - 2
+    law = np.maximum(action @ np.asarray(hidden.weight) + np.asarray(hidden.bias), 0.0) @ np.asarray(out.weight)
+    moved = transition.LAW_SCALE * (law + np.asarray(out.bias))[:, None].repeat(3, axis=1)
+    np.testing.assert_allclose(model(batch.slots, batch.action).slots - batch.slots, moved, atol=1e-5)
+    _, metrics = transition.loss(model, vision, batch, jnp.ones(4))
+    np.testing.assert_allclose(metrics["change"], np.abs(moved[..., 2:]).sum(axis=(1, 2)).mean(), rtol=1e-4)
+
+
+def test_the_lattices_of_all_phases_together_see_each_pixel_once(setting):
+    vision, _, batch = setting
+    whole = transition.pixel_error(vision, batch.slots, batch.next_image)
+    phases = jnp.array([(row, column) for row in (0, 1) for column in (0, 1)])
+    error = jax.jit(lambda phase: transition.pixel_error(vision, batch.slots, batch.next_image, Lattice(2, phase)))
+    estimates = np.stack([error(phase) for phase in phases])
+    np.testing.assert_allclose(estimates.mean(axis=0), whole, rtol=1e-4)
+    assert np.ptp(estimates, axis=0).min() > 1.0  # they do differ
 
 
 def test_the_predicted_error_follows_the_error_and_not_the_other_way_round(setting):

@@ -43,6 +43,18 @@ def test_transitions_follow_one_another(vision, policy):
     np.testing.assert_array_equal(np.asarray(actors.state.envs.step), 2)
 
 
+def test_a_share_of_actions_is_random(vision, policy):
+    """Those of the policy stay as they are without it."""
+    env = make("exploration")
+    none, some, all_ = (
+        np.asarray(LocalActors(env, vision, 64, 0, uniform).collect(policy)[0].transitions.action)
+        for uniform in (0.0, 0.25, 1.0)
+    )
+    same = (some == none).all(axis=1)
+    assert 0.5 < same.mean() < 0.95
+    np.testing.assert_array_equal(some[~same], all_[~same])
+
+
 def test_a_dead_ray_actor_is_replaced_and_the_replay_keeps_filling(vision, policy):
     ray_actors = pytest.importorskip("cobra_rl.runtime.ray_actors")
     actors = ray_actors.RayActors(vision, count=2, seed=0)

@@ -19,7 +19,7 @@ from cobra_rl.models.monet import Monet
 from cobra_rl.models.reward import Reward, Step, reward_loss, value_loss
 from cobra_rl.models.transition import Transition
 from cobra_rl.pretrained import Curious
-from cobra_rl.spriteworld import EnvState, Spriteworld
+from cobra_rl.spriteworld import EnvState, Spriteworld, where_rows
 
 
 class Frozen(NamedTuple):
@@ -97,24 +97,24 @@ def step(
     reward = success.astype(jnp.float32) if sparse else reward
     done = success | truncated
     fresh = jax.vmap(env.initial)(keys[3])
-    envs = jax.tree.map(lambda new, old: jnp.where(done.reshape(-1, *[1] * (old.ndim - 1)), new, old), fresh, after)
-    count = len(done)
-    images = jax.vmap(env.draw)(jax.tree.map(lambda one, other: jnp.concatenate([one, other]), after, envs))
-    encoded = monet.encode(frozen.vision, images)  # what was reached, and what is seen next: another scene after an end
+    envs = where_rows(done, fresh, after)
+
+    def see(envs: EnvState) -> Array:
+        return monet.encode(frozen.vision, jax.vmap(env.draw)(envs))
+
+    reached = see(after)
+    seen = jax.lax.cond(done.any(), see, lambda _: reached, envs)  # after an end, another scene
     unit = 1.0 if sparse else config.reward_unit
     discount = jnp.where(success, 0.0, config.discount)
-    happened = Step(state.slots, action, reward / unit, discount, encoded[:count])
+    happened = Step(state.slots, action, reward / unit, discount, reached)
     memory = jax.vmap(_remember)(state.memory, happened)
-    refresh = memory.filled % config.target_every == 0
-    target = jax.tree.map(
-        lambda new, old: jnp.where(refresh.reshape(-1, *[1] * (old.ndim - 1)), new, old), state.predictor, state.target
-    )
+    target = where_rows(memory.filled % config.target_every == 0, state.predictor, state.target)
 
     def learn(predictor: Reward, target: Reward, optimiser: Any, memory: Memory, key: PRNGKeyArray):
         return learn_from(config, frozen.transition, predictor, target, optimiser, memory, key)
 
     predictor, optimiser = jax.vmap(learn)(state.predictor, target, state.optimiser, memory, keys[4])
-    state = TaskState(envs, encoded[count:], predictor, target, optimiser, memory, keys[0])
+    state = TaskState(envs, seen, predictor, target, optimiser, memory, keys[0])
     return state, Outcome(action, reward, success, done)
 
 

@@ -12,21 +12,21 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from cobra_rl.agents.learner import Frozen
 from cobra_rl.agents.search import search
 from cobra_rl.config import TaskConfig
 from cobra_rl.models import monet
 from cobra_rl.models.reward import Reward
-from cobra_rl.spriteworld import MODES, EnvState, Spriteworld, make
+from cobra_rl.spriteworld import MODES, EnvState, Spriteworld, make, where_rows
 
 WINDOW, ENOUGH = 30, 27  # episodes, and how many of them must succeed: 90 %
 SIDE_BY_SIDE = 50
 
 Values = Sequence[float] | np.ndarray
-# (parameters, states of E environments, key) -> actions [E, 4]
-Policy = Callable[[Any, EnvState, PRNGKeyArray], Array]
+# (parameters, states of E environments, E keys) -> actions [E, 4]
+Policy = Callable[[Any, EnvState, Key[Array, " E"]], Array]
 
 
 class Played(NamedTuple):
@@ -38,43 +38,47 @@ class Played(NamedTuple):
 
 
 def play_episodes(policy: Policy, parameters: Any, env: Spriteworld, episodes: int, seed: int) -> Played:
-    """Episodes from fresh scenes, the same for the same seed; `policy` is compiled once for each environment."""
-    parts = []
-    for start in range(0, episodes, SIDE_BY_SIDE):
-        keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), start), env.spec.max_steps + 1)
-        begin, turn = _compiled(policy, env)
-        states = begin(jax.random.split(keys[0], SIDE_BY_SIDE))
-        success, over = np.zeros(SIDE_BY_SIDE, bool), np.zeros(SIDE_BY_SIDE, bool)
-        reward, steps = np.zeros(SIDE_BY_SIDE), np.zeros(SIDE_BY_SIDE, int)
-        for key in keys[1:]:
-            states, new_reward, new_success = turn(parameters, states, key)
-            reward = np.where(over, reward, new_reward)
-            steps += ~over
-            success |= np.asarray(new_success) & ~over
-            over |= np.asarray(new_success)
-            if over.all():
-                break
-        parts.append(Played(success, reward, steps))
-    return Played(*(np.concatenate(values)[:episodes] for values in zip(*parts, strict=True)))
+    """Episodes from fresh scenes, the same for the same seed: where one has ended, the next begins.
+
+    `policy` is compiled once for each environment.
+    """
+    begin, turn = _compiled(policy, env)
+    key, current = jax.random.key(seed), np.arange(SIDE_BY_SIDE)  # the episodes under way
+    states, fresh = begin(key, current), np.zeros(SIDE_BY_SIDE, bool)
+    played = Played(np.zeros(episodes, bool), np.zeros(episodes), np.zeros(episodes, int))
+    while (counts := current < episodes).any():
+        states, *outcome = turn(parameters, states, key, current, fresh)
+        done, *values = (np.asarray(value) for value in outcome)
+        fresh = done & counts
+        for kept, value in zip(played, values, strict=True):
+            kept[current[fresh]] = value[fresh]
+        current = np.where(fresh, current.max() + np.cumsum(fresh), current)
+    return played
 
 
 @functools.cache
 def _compiled(policy: Policy, env: Spriteworld) -> tuple[Callable, Callable]:
-    def turn(parameters, states, key):
-        act_key, step_key = jax.random.split(key)
-        action = policy(parameters, states, act_key)
-        count = action.shape[0]
-        states, reward, success, *_ = jax.vmap(env.advance)(jax.random.split(step_key, count), states, action)
-        return states, reward, success
+    def keys_of(key, episodes, step):
+        return jax.vmap(lambda episode, t: jax.random.fold_in(jax.random.fold_in(key, episode), t))(episodes, step)
 
-    return jax.jit(jax.vmap(env.initial)), eqx.filter_jit(turn)
+    def begin(key, episodes):
+        return jax.vmap(env.initial)(keys_of(key, episodes, 0 * episodes))
+
+    def turn(parameters, states, key, episodes, fresh):
+        states = where_rows(fresh, begin(key, episodes), states)
+        act_keys, step_keys = jax.vmap(jax.random.split, out_axes=1)(keys_of(key, episodes, states.step + 1))
+        action = policy(parameters, states, act_keys)
+        states, reward, success, truncated, _ = jax.vmap(env.advance)(step_keys, states, action)
+        return states, success | truncated, success, reward, states.step
+
+    return jax.jit(begin), eqx.filter_jit(turn)
 
 
 @functools.cache
 def searching(config: TaskConfig, env: Spriteworld) -> Policy:
     """The agent, greedy: parameters are (frozen, predictor)."""
 
-    def policy(parameters: tuple[Frozen, Reward], states: EnvState, key: PRNGKeyArray) -> Array:
+    def policy(parameters: tuple[Frozen, Reward], states: EnvState, keys: Key[Array, " E"]) -> Array:
         frozen, predictor = parameters
         slots = monet.encode(frozen.vision, jax.vmap(env.draw)(states))
 
@@ -82,7 +86,7 @@ def searching(config: TaskConfig, env: Spriteworld) -> Policy:
             options = (config.proposals, 0.0, config.depth)
             return search(frozen.exploration, frozen.transition, predictor, slots, key, *options).action
 
-        return jax.vmap(choose)(slots, jax.random.split(key, slots.shape[0]))
+        return jax.vmap(choose)(slots, keys)
 
     return policy
 
@@ -99,9 +103,9 @@ def greedy_scores(
     return scores
 
 
-def random_policy(_: Any, states: EnvState, key: PRNGKeyArray) -> Array:
+def random_policy(_: Any, states: EnvState, keys: Key[Array, " E"]) -> Array:
     """Uniform actions."""
-    return jax.random.uniform(key, (states.step.shape[0], 4))
+    return jax.vmap(lambda key: jax.random.uniform(key, (4,)))(keys)
 
 
 @functools.cache
@@ -122,7 +126,7 @@ def knowing(env: Spriteworld, proposals: int = 128) -> Policy:
         rewards = jax.vmap(lambda action: still.advance(key, state, action)[1])(actions)
         return actions[jnp.argmax(rewards)]
 
-    return lambda _, states, key: jax.vmap(choose)(states, jax.random.split(key, states.step.shape[0]))
+    return lambda _, states, keys: jax.vmap(choose)(states, keys)
 
 
 def window_won(success: Sequence[bool]) -> bool:

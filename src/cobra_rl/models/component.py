@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from cobra_rl.models.nets import (
     MLP,
     Conv,
+    Lattice,
     Linear,
     coordinates,
     corner_place,
@@ -143,15 +144,18 @@ class CentredDecoder(eqx.Module):
         self.out = Linear(width, 4 * patch**2, out_key, gain=0.3)
         self.size, self.patch = size, patch
 
-    def __call__(self, z: Float[Array, "B M"]) -> tuple[Float[Array, "B H W 3"], Float[Array, "B H W"]]:
-        """RGB means and mask logits."""
-        cells = self.size // self.patch
+    def __call__(
+        self, z: Float[Array, "B M"], lattice: Lattice | None = None
+    ) -> tuple[Float[Array, "B H W 3"], Float[Array, "B H W"]]:
+        """RGB means and mask logits; with a lattice, only of its patches, side by side."""
         planes = self.half_planes(z).reshape(z.shape[0], 3, -1)
         direction = 4.0 * planes[:, :2]  # sprites are small
         bias = planes[:, 2] - jnp.einsum("bc,bcf->bf", CENTRE_SCALE * z[:, :2], direction)
-        place = coordinates(cells).reshape(-1, 2)
-        x = relu(jnp.einsum("nc,bcf->bnf", place, direction) + bias[:, None])
-        x = x.reshape(z.shape[0], cells, cells, -1)
+        place = coordinates(self.size // self.patch)
+        if lattice is not None:
+            place = lattice.thin(place)
+        x = relu(jnp.einsum("nc,bcf->bnf", place.reshape(-1, 2), direction) + bias[:, None])
+        x = x.reshape(z.shape[0], *place.shape[:2], -1)
         for layer in self.layers:
             x = relu(layer(x))
         x = depth_to_space(self.out(x), self.patch)

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
 from cobra_rl.models.attention import ScopeAttention, SeededAttention
 from cobra_rl.models.component import BroadcastDecoder, CentredDecoder, ConvEncoder, GlimpseEncoder
+from cobra_rl.models.nets import Lattice
 
 Images = UInt8[Array, "B H W 3"]
 Slots = Float[Array, "B K M"]
@@ -107,9 +108,13 @@ def encode(model: Monet, images: Images) -> Slots:
     return jnp.stack([_posterior(model, x, jnp.exp(log_masks[:, k]))[0] for k in range(log_masks.shape[1])], axis=1)
 
 
-def decode(model: Monet, slots: Slots) -> Decoded:
-    """V_dec: components weighted by the decoder's own masks. The attention has no part in it."""
-    drawn = [model.decoder(slots[:, k]) for k in range(slots.shape[1])]
+def decode(model: Monet, slots: Slots, lattice: Lattice | None = None) -> Decoded:
+    """V_dec: components weighted by the decoder's own masks. The attention has no part in it.
+
+    With a lattice, only its patches; the centred decoder draws each on its own.
+    """
+    options = {} if lattice is None else {"lattice": lattice}
+    drawn = [model.decoder(slots[:, k], **options) for k in range(slots.shape[1])]
     components = jnp.stack([component for component, _ in drawn], axis=1) / jnp.array(model.config.rgb_scale)
     decoder_masks = jax.nn.softmax(jnp.stack([logit for _, logit in drawn], axis=1), axis=1)
     return Decoded((components * decoder_masks[..., None]).sum(1), components, decoder_masks)

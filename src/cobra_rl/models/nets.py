@@ -5,6 +5,7 @@ Weights start as a truncated normal of variance gain / fan_in, biases at zero (t
 
 import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -181,6 +182,21 @@ def coordinates(size: int) -> Float[Array, "H W 2"]:
     centres = (jnp.arange(size) + 0.5) / size * 2.0 - 1.0
     x, y = jnp.meshgrid(centres, -centres)
     return jnp.stack([x, y], -1)
+
+
+class Lattice(NamedTuple):
+    """Every n-th cell of a grid in both directions, from a phase on: a part of what is drawn cell by cell."""
+
+    every: int
+    phase: Int[Array, "2"]
+
+    def thin(self, grid: Float[Array, "h w *C"]) -> Float[Array, "_h _w *C"]:
+        """The cells of the lattice; `every` divides h and w."""
+        return jnp.roll(grid, -self.phase, (0, 1))[:: self.every, :: self.every]
+
+    def thin_image(self, x: Float[Array, "B H W C"], patch: int) -> Float[Array, "B _H _W C"]:
+        """The same of images, in cells of `patch` x `patch` pixels."""
+        return depth_to_space(jax.vmap(self.thin)(space_to_depth(x, patch)), patch)
 
 
 def nearest_corner(place: Float[Array, "B 2"], size: int) -> Int[Array, "B 2"]:

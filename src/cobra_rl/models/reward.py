@@ -7,6 +7,7 @@ It is all that a task teaches; everything else is frozen (the paper's appendices
 Axes: B batch, K slots, M latents.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from cobra_rl.models.nets import MLP
-from cobra_rl.models.transition import Transition
+from cobra_rl.models.transition import Imagined
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Step(NamedTuple):
 
 
 def value_loss(
-    model: Reward, target: Reward, transition: Transition, batch: Step
+    model: Reward, target: Reward, transition: Callable[[Array, Array], Imagined], batch: Step
 ) -> tuple[Float[Array, ""], dict[str, Array]]:
     """The paper's three losses: TD, TD to the imagined slots, and agreement of the two.
 

@@ -18,6 +18,7 @@ from cobra_rl.evaluation.explore import ExploreScenes, explore_scenes, quick_exp
 from cobra_rl.models import exploration, transition
 from cobra_rl.models.exploration import Exploration
 from cobra_rl.models.monet import Monet
+from cobra_rl.models.nets import Lattice
 from cobra_rl.models.transition import Transition, Transitions
 from cobra_rl.phases.training import at, averaged, finite, learning_rate
 from cobra_rl.pretrained import Curious, Vision
@@ -35,6 +36,7 @@ REPORT_EVERY = 20  # updates between looks at the loss
 class Scheduled(NamedTuple):
     """What changes over training."""
 
+    priority: Array  # alpha of the replay
     importance: Array  # beta of the replay
     change_cost: Array  # of |Delta|, in T's loss
     click_cost: Array  # of |D| on the position click, in D's
@@ -72,11 +74,15 @@ def make_update(config: ExploreConfig, vision: Monet, replay: Replay, curious: b
     @eqx.filter_jit(donate="all-except-first")
     def update(given, learner: Learner, memory: ReplayState):
         vision, key, now = given
-        sample_key, policy_key = jax.random.split(key)
+        sample_key, phase_key, policy_key = jax.random.split(key, 3)
         batch = replay.sample(memory, sample_key, now.importance)
+        lattice = None
+        if config.lattice > 1:
+            lattice = Lattice(config.lattice, jax.random.randint(phase_key, (2,), 0, config.lattice))
         gradient = eqx.filter_grad(transition.loss, has_aux=True)
-        gradients, metrics = gradient(learner.transition, vision, batch.items, batch.importance, now.change_cost)
-        memory = replay.update(memory, batch.indices, metrics.pop("errors"))
+        terms = (batch.items, batch.importance, now.change_cost, lattice)
+        gradients, metrics = gradient(learner.transition, vision, *terms)
+        memory = replay.update(memory, batch.indices, metrics.pop("errors") ** now.priority)
         updates, first = optimiser.update(gradients, learner.optimisers[0])
         imagine = eqx.apply_updates(learner.transition, updates)
         policy, second = learner.exploration, learner.optimisers[1]
@@ -107,7 +113,9 @@ def train(
     `curious` the actors click at random, for comparison. SIGINT and SIGTERM save and stop; a loss that is not a number
     stops with `Diverged`, and the last good checkpoint stays.
     """
-    local = LocalActors(make("exploration"), vision.model, config.envs, seed + 2) if actors is None else None
+    local = None
+    if actors is None:
+        local = LocalActors(make("exploration"), vision.model, config.envs, seed + 2, config.uniform)
     team: Actors = local or actors  # type: ignore[assignment]
     learner, replay = initial_learner(config, seed), Replay(config.capacity, config.batch)
     memory = replay.init(example(vision.model))

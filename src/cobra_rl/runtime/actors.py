@@ -15,7 +15,7 @@ from cobra_rl.models import exploration, monet
 from cobra_rl.models.exploration import Exploration
 from cobra_rl.models.monet import Monet
 from cobra_rl.models.transition import Transitions
-from cobra_rl.spriteworld import EnvState, Spriteworld
+from cobra_rl.spriteworld import EnvState, Spriteworld, where_rows
 
 
 class ActorState(NamedTuple):
@@ -57,20 +57,20 @@ def begin(env: Spriteworld, vision: Monet, key: PRNGKeyArray, count: int) -> Act
 
 
 def play(
-    env: Spriteworld, vision: Monet, policy: Exploration | None, state: ActorState
+    env: Spriteworld, vision: Monet, policy: Exploration | None, state: ActorState, uniform: float = 0.0
 ) -> tuple[ActorState, Collected]:
-    """One step of all environments; those at their end start anew. Pure."""
+    """One step of all environments; those at their end start anew. Pure. A share `uniform` of actions is random."""
     count = state.slots.shape[0]
     key, act_key, *step_keys = jax.random.split(state.key, 4)
     noise_keys, reset_keys = (jax.random.split(step_key, count) for step_key in step_keys)
-    if policy is None:
-        action = jax.random.uniform(act_key, (count, 4))
-    else:
-        action = exploration.sample(policy, state.slots, act_key)
+    action = jax.random.uniform(jax.random.fold_in(act_key, 1), (count, 4))
+    if policy is not None:
+        chance = jax.random.uniform(jax.random.fold_in(act_key, 2), (count, 1))
+        action = jnp.where(chance < uniform, action, exploration.sample(policy, state.slots, act_key))
     after, _, terminated, truncated, info = jax.vmap(env.advance)(noise_keys, state.envs, action)
     done = terminated | truncated
     fresh = jax.vmap(env.initial)(reset_keys)
-    envs = jax.tree.map(lambda new, old: jnp.where(done.reshape(-1, *[1] * (old.ndim - 1)), new, old), fresh, after)
+    envs = where_rows(done, fresh, after)
     draw = jax.vmap(env.draw)
     collected = Collected(Transitions(state.slots, action, draw(after)), jnp.mean(info["moved"] >= 0))
     return ActorState(envs, monet.encode(vision, draw(envs)), key), collected
@@ -79,9 +79,9 @@ def play(
 class LocalActors:
     """All environments in this process."""
 
-    def __init__(self, env: Spriteworld, vision: Monet, count: int, seed: int):
+    def __init__(self, env: Spriteworld, vision: Monet, count: int, seed: int, uniform: float = 0.0):
         self._vision = vision
-        self._play = eqx.filter_jit(lambda vision, policy, state: play(env, vision, policy, state))
+        self._play = eqx.filter_jit(lambda vision, policy, state: play(env, vision, policy, state, uniform))
         self.state = eqx.filter_jit(lambda vision, key: begin(env, vision, key, count))(vision, jax.random.key(seed))
 
     def collect(self, policy: Exploration | None, wait: bool = True) -> list[Collected]:

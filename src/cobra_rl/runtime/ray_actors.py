@@ -32,8 +32,8 @@ ENVIRONMENT = {
 class _Player:
     """What runs in an actor's process."""
 
-    def __init__(self, env_name: str, vision: Monet, seed: int):
-        self._actors = LocalActors(make(env_name), vision, 1, seed)
+    def __init__(self, env_name: str, vision: Monet, seed: int, uniform: float):
+        self._actors = LocalActors(make(env_name), vision, 1, seed, uniform)
 
     def play(self, policy: Exploration | None) -> Collected:
         """A chunk of transitions."""
@@ -48,8 +48,16 @@ class _Player:
 class RayActors:
     """`count` actors, each with one chunk under way at any time."""
 
-    def __init__(self, vision: Monet, count: int, seed: int, address: str | None = None, env_name: str = "exploration"):
-        """With an address, on that cluster; without, on this machine."""
+    def __init__(
+        self,
+        vision: Monet,
+        count: int,
+        seed: int,
+        address: str | None = None,
+        env_name: str = "exploration",
+        uniform: float = 0.0,
+    ):
+        """With an address, on that cluster; without, on this machine. A share `uniform` of actions is random."""
         if count < 1:
             raise ValueError(f"--actors is {count}; there must be at least 1.")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray's new default, without its warning
@@ -59,7 +67,12 @@ class RayActors:
             warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
             ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False, **where)
         self._player = ray.remote(num_cpus=1, runtime_env={"env_vars": ENVIRONMENT})(_Player)
-        self._vision, self._env_name, self._next_seed = ray.put(_on_host(vision)), env_name, seed
+        self._vision, self._env_name, self._uniform, self._next_seed = (
+            ray.put(_on_host(vision)),
+            env_name,
+            uniform,
+            seed,
+        )
         self._policy: Any = None
         self._under_way: dict[Any, Any] = {}  # future -> actor; empty until the first policy is known
         self._count, self.replaced = count, 0
@@ -92,7 +105,7 @@ class RayActors:
 
     def _hire(self) -> Any:
         self._next_seed += 1
-        return self._player.remote(self._env_name, self._vision, self._next_seed)
+        return self._player.remote(self._env_name, self._vision, self._next_seed, self._uniform)
 
     def _send(self, actor: Any) -> None:
         self._under_way[actor.play.remote(self._policy)] = actor

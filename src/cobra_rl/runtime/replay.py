@@ -21,10 +21,10 @@ class Sample(NamedTuple):
 class Replay:
     """Pure functions over a `ReplayState`; to be called within compiled code that donates the state."""
 
-    def __init__(self, capacity: int, batch: int, alpha: float = 1.0):
-        """Items are drawn with probability ~ priority^alpha."""
+    def __init__(self, capacity: int, batch: int):
+        """Items are drawn in proportion to their priorities."""
         self._buffer = flashbax.make_prioritised_item_buffer(
-            max_length=capacity, min_length=batch, sample_batch_size=batch, add_batches=True, priority_exponent=alpha
+            max_length=capacity, min_length=batch, sample_batch_size=batch, add_batches=True, priority_exponent=1.0
         )
 
     def init(self, item: Any) -> ReplayState:

@@ -8,7 +8,7 @@
 It imports nothing from the rest of cobra_rl and is useful on its own.
 """
 
-from cobra_rl.spriteworld.env import EnvState, Spriteworld, make, render, state_from_sprites
+from cobra_rl.spriteworld.env import EnvState, Spriteworld, make, render, state_from_sprites, where_rows
 from cobra_rl.spriteworld.scenes import SpriteDistribution
 from cobra_rl.spriteworld.segment import coverage, segment
 from cobra_rl.spriteworld.sprites import FACTORS, SHAPES, Sprites
@@ -37,4 +37,5 @@ __all__ = [
     "render",
     "segment",
     "state_from_sprites",
+    "where_rows",
 ]

@@ -6,6 +6,7 @@ fixed size. There is no automatic reset here; the Gymnasium and dm_env adapters 
 
 import functools
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -23,6 +24,7 @@ IMAGE_SIZE = 64
 
 Image = UInt8[Array, "H W 3"]
 Info = dict[str, Array]
+Tree = TypeVar("Tree")
 
 
 class EnvState(eqx.Module):
@@ -132,3 +134,10 @@ def render(
     hidden goals as crossed circles.
     """
     return draw(state.sprites, size, None if action is None else jnp.asarray(action, jnp.float32), goals)
+
+
+def where_rows(chosen: Bool[ArrayLike, " B"], new: Tree, old: Tree) -> Tree:
+    """Of batched states, or any trees with a leading axis B: row by row the one or the other."""
+    return jax.tree.map(
+        lambda one, other: jnp.where(jnp.reshape(chosen, (-1, *[1] * (other.ndim - 1))), one, other), new, old
+    )
