@@ -124,8 +124,9 @@ class TrainVision(_Train):
 class TrainExplore(_Train):
     """Imagine and be curious: train the transition model and the exploration policy. The same command resumes."""
 
-    random_policy: bool = False
-    """Actors click at random, for comparison; only the transition model is trained."""
+    policy: Literal["slots", "whole", "random"] | None = None
+    """What clicks: D_net slot by slot, the paper's that reads all slots at once, or, for comparison, chance (then only
+    the transition model is trained). By default the preset's."""
     runtime: Literal["local", "ray"] = "local"
     """Where actors play: in this process, or as Ray processes (extra [ray])."""
     actors: int = 2
@@ -144,6 +145,9 @@ class TrainExplore(_Train):
 
         use_huge_pages()
         config = self.settings(EXPLORE)
+        curious = self.policy != "random"
+        if self.policy and curious:
+            config = dataclasses.replace(config, exploration=dataclasses.replace(config.exploration, net=self.policy))
         vision = load_vision(self.vision or SHIPPED / "vision")
         actors = None
         if self.runtime == "ray":
@@ -152,9 +156,9 @@ class TrainExplore(_Train):
             except ModuleNotFoundError as error:
                 raise ValueError("--runtime ray needs Ray: pip install 'cobra-rl[ray]'.") from error
             actors = RayActors(vision.model, self.actors, self.seed + 2, self.address, uniform=config.uniform)
-        kind = "-random" if self.random_policy else ""
+        kind = f"-{self.policy}" if self.policy else ""
         folder = self.out or Path("runs", "explore", f"{self.preset}{kind}-seed{self.seed}")
-        explore.train(config, vision, folder, self.seed, self.preset + kind, not self.random_policy, actors)
+        explore.train(config, vision, folder, self.seed, self.preset + kind, curious, actors)
         self.say_where(folder)
 
 

@@ -7,7 +7,11 @@ from matplotlib.figure import Figure
 from cobra_rl.figures.style import COLORS, RESULTS, Drawn
 from cobra_rl.pretrained import Curious
 
-RUNS = {"curious": "explore_log.jsonl", "random": "explore_random_log.jsonl"}
+RUNS = {  # the log of each, and what its actors are called
+    "curious": ("explore_log.jsonl", "curious"),
+    "whole": ("explore_whole_log.jsonl", "curious, D_net as in the paper"),
+    "random": ("explore_random_log.jsonl", "random"),
+}
 PANELS = {
     "hits": "actors' clicks\nthat strike a sprite",
     "position_error": "position error of a\npushed sprite (frame widths)",
@@ -17,7 +21,7 @@ PANELS = {
 
 def emergence(_: Curious) -> Drawn:
     """The runs' logs, as they were written while training; a run that has not been made is left out."""
-    logs = {name: _read(file) for name, file in RUNS.items() if name == "curious" or (RESULTS / file).exists()}
+    logs = {name: _read(file) for name, (file, _) in RUNS.items() if name == "curious" or (RESULTS / file).exists()}
     figure = Figure(figsize=(3.1 * len(PANELS), 2.5), layout="constrained")
     for axes, (figure_name, label) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
         for name, rows in logs.items():
@@ -25,17 +29,16 @@ def emergence(_: Curious) -> Drawn:
                 [row["env_steps"] / 1000 for row in rows],
                 [row[figure_name] for row in rows],
                 color=COLORS[name],
-                label=f"{name} actors",
+                label=RUNS[name][1],
             )
         axes.set(xlabel="environment steps (thousands)", ylabel=label, ylim=(0.0, None))
         axes.spines[["top", "right"]].set_visible(False)
-    figure.axes[0].legend(frameon=False)
+    figure.axes[1].legend(frameon=False, title="actors", fontsize=7, title_fontsize=7)
     return Drawn(
         figure,
         "Curiosity emerges. Left: the share of the actors' clicks that strike a sprite, from the random level on. "
         "Middle and right: how well the transition model imagines a noise-free push of a random visible sprite (256 "
-        "validation scenes). One seed."
-        + (" For comparison, the same preset and seed with actors that click at random." if len(logs) > 1 else ""),
+        "validation scenes). One seed." + (" Otherwise all have the same preset and seed." if len(logs) > 1 else ""),
     )
 
 

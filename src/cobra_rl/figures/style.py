@@ -13,6 +13,7 @@ TIGHT = {"wspace": 0.05, "hspace": 0.05, "left": 0.0, "right": 1.0, "bottom": 0.
 COLORS = {
     "cobra": "#0072B2",
     "curious": "#0072B2",
+    "whole": "#E69F00",
     "random": "#999999",
     "bound": "#009E73",
 }  # of agents, the same in all figures
