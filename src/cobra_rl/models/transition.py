@@ -30,7 +30,9 @@ from cobra_rl.models.monet import Monet
 from cobra_rl.models.nets import MLP, Lattice
 
 NEAR = 4.0  # 1 / the half width of a sprite, in the unit of the latents that `CentredDecoder` takes for a centre
-OWN_SCALE, LAW_SCALE = 0.1, 5.0  # the law is learnt faster than what is to be left for T_net
+# The law is learnt faster than what is to be left for T_net. It starts at nothing and touches all: what is not touched
+# then closes its gate, and what is touched keeps it at 1, where noise cannot sway it.
+OWN_SCALE, LAW_SCALE, TOUCH_SCALE = 0.1, 2.0, 2.0
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class Transition(eqx.Module):
         own, error = out[..., : self.config.latents], self.config.error_unit * out[..., self.config.latents]
         if self.law is None:
             return Change(own, own, error)
-        own, touch = OWN_SCALE * own, jax.nn.sigmoid(out[..., -1:] - 1.0)  # at first little of either
+        own, touch = OWN_SCALE * own, jax.nn.sigmoid(TOUCH_SCALE * (1.0 + out[..., -1:]))
         return Change(own + touch * LAW_SCALE * self.law(told), own, error)
 
     def __call__(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N 4"]) -> Imagined:
