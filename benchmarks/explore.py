@@ -36,7 +36,8 @@ def measure(actors: Actors, vision, updates: int, seconds: float) -> dict[str, f
     learner, replay = initial_learner(CONFIG, 0), Replay(5000, CONFIG.batch)
     memory = replay.init(example(vision))
     add = eqx.filter_jit(lambda items, memory: replay.add(memory, items), donate="all-except-first")
-    update, now = make_update(CONFIG, vision, replay, curious=True), Scheduled(*map(jnp.float32, (1.0, 30.0, 100.0)))
+    update = make_update(CONFIG, vision, replay, curious=True)
+    now = Scheduled(*(jnp.float32(getattr(CONFIG, name)[-1][1]) for name in Scheduled._fields))
 
     def turn(learner, memory, wait: bool):
         began, played = time.perf_counter(), 0

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import tyro
 
@@ -166,8 +166,8 @@ class TrainExplore(_Train):
 class Solve:
     """Want and act: learn a task from reward, with everything else frozen. The same command resumes."""
 
-    task: Annotated[Goal, tyro.conf.Positional]
-    """The task."""
+    task: Annotated[Goal | Literal["all"], tyro.conf.Positional]
+    """The task; all learns the six one after the other and ends with their table."""
     variant: Variant = "paper"
     """The paper's rules, or those of the released package 1.0.2."""
     preset: Preset = "laptop"
@@ -185,29 +185,42 @@ class Solve:
     final: int = 200
     """Greedy episodes at the end, in each mode."""
     out: Path | None = None
-    """The run's folder; by default runs/solve/ and what was asked for."""
+    """The run's folder, with all that of the runs' folders; by default runs/solve/ and what was asked for."""
 
     def run(self) -> None:
+        from cobra_rl.evaluation.task_report import print_suite
+
+        use_huge_pages()
+        for name in ("seeds", "steps", "final"):
+            if (number := getattr(self, name)) is not None and number < 1:
+                raise ValueError(f"--{name} is {number}; it must be at least 1.")
+        if self.task != "all":
+            self._solve(self.task, self.out)
+            return
+        results = []
+        for task in get_args(Goal):
+            result = self._solve(task, self.out and self.out / task)
+            if result is None:
+                return  # stopped
+            results.append(result)
+        print_suite(results)
+
+    def _solve(self, task: str, out: Path | None) -> dict[str, Any] | None:
         from cobra_rl.config import TASK
         from cobra_rl.evaluation.task_report import report_task
         from cobra_rl.phases.task import Problem, solve
         from cobra_rl.pretrained import load_pretrained
 
-        use_huge_pages()
         value = self.sparse if self.predictor is None else self.predictor == "value"
-        long = self.task in ("sorting", "clustering")
-        steps = (6000 if long else 1000) if self.steps is None else self.steps
-        for name, number in (("seeds", self.seeds), ("steps", steps), ("final", self.final)):
-            if number < 1:
-                raise ValueError(f"--{name} is {number}; it must be at least 1.")
-        problem = Problem(self.task, self.variant, self.sparse, self.exploration_policy)
-        folder = self.out or Path(
-            "runs", "solve", problem.name(value) + ("" if self.preset == "laptop" else f"-{self.preset}")
-        )
+        steps = self.steps or (6000 if task in ("sorting", "clustering") else 1000)
+        problem = Problem(task, self.variant, self.sparse, self.exploration_policy)
+        name = problem.name(value) + ("" if self.preset == "laptop" else f"-{self.preset}")
+        folder = out or Path("runs", "solve", name)
         config = dataclasses.replace(TASK[self.preset], value=value)
         result = solve(config, load_pretrained(), problem, folder, self.seeds, steps, self.final)
         if result is not None:
             report_task(result, folder)
+        return result
 
 
 @dataclass(frozen=True)

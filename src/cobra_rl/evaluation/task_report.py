@@ -75,6 +75,21 @@ def print_table(result: Mapping[str, Any]) -> None:
     Console().print(table)
 
 
+def print_suite(results: Sequence[Mapping[str, Any]]) -> None:
+    """A row a task: interquartile means over seeds with their intervals, and what to compare them with."""
+    table = Table("", "success, train", "success, test", *CONTEXT.values(), "steps to 90 %", "episodes to 90 %")
+    for result in results:
+        seeds, context = result["seeds"], result["context"]
+        table.add_row(
+            result["problem"]["task"].replace("_", " "),
+            *(summary([seed[f"success_{mode}"] for seed in seeds]) for mode in MODES),
+            *(" / ".join(f"{context[name][mode]:.1%}" for mode in MODES) for name in CONTEXT),
+            *(_middle(seeds, name) for name in ("steps_to_90", "episodes_to_90")),
+        )
+    table.title = f"Interquartile mean over {len(results[0]['seeds'])} seeds; what to compare with: train / test"
+    Console().print(table)
+
+
 def summary(values: Sequence[float]) -> str:
     """Interquartile mean and 95 % interval, as percentages."""
     low, high = bootstrap_interval(values)

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -69,6 +70,11 @@ def solve(
     At the end, `final` greedy episodes in both modes. Returns what it writes to `result.json`, or None if it was
     stopped by a signal.
     """
+    settings = {"problem": dataclasses.asdict(problem), "config": dataclasses.asdict(config)}
+    settings |= {"steps": steps, "seed_count": seeds, "final": final}
+    if (finished := _finished(folder, settings)) is not None:
+        return finished
+    _write_json(folder / "run.json", settings)
     env, frozen = make(problem.task, "train", problem.variant), frozen_parts(agent, problem.exploration_policy)
     keys = jax.vmap(jax.random.key)(np.arange(seeds))
     begin, turn = _compiled(config, env, problem.sparse)
@@ -81,8 +87,6 @@ def solve(
         seconds, confirmed, next_try = meta["seconds"], meta["confirmed"], meta["next_try"]
         episodes = [Episodes(*lists) for lists in meta["episodes"]]
     began = time.monotonic()
-    settings = {"problem": dataclasses.asdict(problem), "steps": steps, "config": dataclasses.asdict(config)}
-    _write_json(folder / "run.json", settings)
 
     def predictor(seed: int) -> Reward:
         return jax.tree.map(lambda leaf: leaf[seed], state.predictor)
@@ -126,7 +130,8 @@ def solve(
             save()
             log.say(f"Stopped at step {step} of {steps}; the same command goes on from here.")
             return None
-    result = settings | {"minutes": (seconds + time.monotonic() - began) / 60, "context": context(problem, final)}
+    result = {"command": "cobra " + " ".join(sys.argv[1:])} | settings
+    result |= {"minutes": (seconds + time.monotonic() - began) / 60, "context": context(problem, final)}
     result["seeds"] = [
         _summary(seed, episodes[seed], confirmed[seed])
         | greedy_scores(config, frozen, predictor(seed), problem.task, problem.variant, final, FINAL_SEED)
@@ -163,6 +168,15 @@ def _summary(seed: int, episodes: Episodes, confirmed: int | None) -> dict[str, 
         "ends": episodes.ends,
         "success": episodes.success,
     }
+
+
+def _finished(folder: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
+    """The result of a run that was the same and came to its end."""
+    path = folder / "result.json"
+    if not path.exists():
+        return None
+    result, wanted = json.loads(path.read_text()), json.loads(json.dumps(settings))
+    return result if all(result.get(name) == value for name, value in wanted.items()) else None
 
 
 def _write_json(path: Path, record: dict[str, Any]) -> None:
