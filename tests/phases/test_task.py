@@ -49,6 +49,11 @@ def test_a_run_that_crashed_goes_on_as_if_it_had_not(parts, tmp_path, monkeypatc
     assert [len(seed["ends"]) == seed["episodes"] >= 2 for seed in whole["seeds"]] == [True, True]
     assert whole["seeds"][0]["ends"] != whole["seeds"][1]["ends"] or whole["seeds"][0] != whole["seeds"][1]
     assert json.loads((tmp_path / "whole" / "result.json").read_text())["seeds"] == whole["seeds"]
+    with monkeypatch.context() as idle:
+        idle.setattr(task, "_compiled", None)  # what has come to its end is not done again
+        finished = solve(folder=tmp_path / "whole", **run)
+    assert finished is not None
+    assert finished["seeds"] == whole["seeds"]
     settings = Agent.settings(tmp_path / "whole")
     assert settings["problem"]["task"] == PROBLEM.task
 

@@ -36,8 +36,8 @@ def emergence(_: Curious) -> Drawn:
     figure.axes[1].legend(frameon=False, title="actors", fontsize=7, title_fontsize=7)
     return Drawn(
         figure,
-        "Curiosity emerges. Left: the share of the actors' clicks that strike a sprite, from the random level on (a fifth of "
-        "curious actors' actions is random). "
+        "Curiosity emerges. Left: the share of the actors' clicks that strike a sprite, from the random level on (a "
+        "fifth of curious actors' actions is random). "
         "Middle and right: how well the transition model imagines a noise-free push of a random visible sprite (256 "
         "validation scenes). One seed." + (" Otherwise all have the same preset and seed." if len(logs) > 1 else ""),
     )
