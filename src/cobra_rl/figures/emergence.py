@@ -39,7 +39,8 @@ def emergence(_: Curious) -> Drawn:
         "Curiosity emerges. Left: the share of the actors' clicks that strike a sprite, from the random level on (a "
         "fifth of curious actors' actions is random). "
         "Middle and right: how well the transition model imagines a noise-free push of a random visible sprite (256 "
-        "validation scenes). One seed." + (" Otherwise all have the same preset and seed." if len(logs) > 1 else ""),
+        "validation scenes). One seed."
+        + (" All have the same preset and seed; the paper's D_net had half as many updates." if len(logs) > 1 else ""),
     )
 
 
