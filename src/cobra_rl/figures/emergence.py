@@ -34,13 +34,12 @@ def emergence(_: Curious) -> Drawn:
         axes.set(xlabel="environment steps (thousands)", ylabel=label, ylim=(0.0, None))
         axes.spines[["top", "right"]].set_visible(False)
     figure.axes[1].legend(frameon=False, title="actors", fontsize=7, title_fontsize=7)
+    others = " All have the same preset and seed; the paper's D_net had half as many updates." if len(logs) > 1 else ""
     return Drawn(
         figure,
         "Curiosity emerges. Left: the share of the actors' clicks that strike a sprite, from the random level on (a "
-        "fifth of curious actors' actions is random). "
-        "Middle and right: how well the transition model imagines a noise-free push of a random visible sprite (256 "
-        "validation scenes). One seed."
-        + (" All have the same preset and seed; the paper's D_net had half as many updates." if len(logs) > 1 else ""),
+        "fifth of curious actors' actions is random). Middle and right: how well the transition model imagines a "
+        "noise-free push of a random visible sprite (256 validation scenes). One seed." + others,
     )
 
 
