@@ -57,7 +57,11 @@ def begin(env: Spriteworld, vision: Monet, key: PRNGKeyArray, count: int) -> Act
 
 
 def play(
-    env: Spriteworld, vision: Monet, policy: Exploration | None, state: ActorState, uniform: float = 0.0
+    env: Spriteworld,
+    vision: Monet,
+    policy: Exploration | None,
+    state: ActorState,
+    uniform: Float[Array, ""] | float = 0.0,
 ) -> tuple[ActorState, Collected]:
     """One step of all environments; those at their end start anew. Pure. A share `uniform` of actions is random."""
     count = state.slots.shape[0]
