@@ -14,6 +14,11 @@ def keep_compilations() -> None:
         jax.config.update("jax_compilation_cache_dir", str(cache))
 
 
+def command_line() -> str:
+    """What was typed, for the records of results."""
+    return " ".join(["cobra", *sys.argv[1:]])
+
+
 def use_huge_pages() -> None:
     """Starts this process again with glibc's allocator using huge pages: on a CPU, a training step is a quarter faster.
 

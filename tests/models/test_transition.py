@@ -6,8 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from cobra_rl.config import VISION
 from cobra_rl.models import monet, transition
-from cobra_rl.models.monet import Monet, MonetConfig
+from cobra_rl.models.monet import Monet
 from cobra_rl.models.nets import Lattice
 from cobra_rl.models.transition import Transition, TransitionConfig, Transitions
 
@@ -16,17 +17,7 @@ CONFIG = TransitionConfig(hidden=(16, 16), error_unit=5.0, place_cost=0.5)
 
 @pytest.fixture(scope="module")
 def setting():
-    config = MonetConfig(
-        slots=3,
-        attention_channels=(4, 4),
-        attention_window=32,
-        encoder_window=24,
-        encoder_hidden=8,
-        decoder_width=8,
-        decoder_layers=1,
-        decoder_patch=2,
-    )
-    vision = eqx.filter_jit(Monet)(config, jax.random.key(0))
+    vision = eqx.filter_jit(Monet)(VISION["debug"].model, jax.random.key(0))
     model = Transition(CONFIG, jax.random.key(1))
     keys = jax.random.split(jax.random.key(2), 3)
     batch = Transitions(

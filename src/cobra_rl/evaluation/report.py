@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from rich.table import Table
 from cobra_rl.evaluation.explore import evaluate_explore
 from cobra_rl.evaluation.vision import evaluate_suite, evaluate_vision
 from cobra_rl.pretrained import SHIPPED, load_curious, load_vision
+from cobra_rl.process import command_line
 
 Figures = dict[str, dict[str, float]]
 
@@ -87,7 +87,7 @@ def write_figures(out: Path | None, figures: Mapping[str, Any]) -> None:
     """As JSON, with the command that made them."""
     if out is None:
         return
-    record = {"command": "cobra " + " ".join(sys.argv[1:]), "figures": figures}
+    record = {"command": command_line(), "figures": figures}
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(record, indent=2, allow_nan=False) + "\n")
     print(f"Raw figures: {out}")

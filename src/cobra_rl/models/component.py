@@ -114,8 +114,12 @@ class BroadcastDecoder(eqx.Module):
         self.out = Linear(width, 4, out_key, gain=0.3)
         self.size = size
 
-    def __call__(self, z: Float[Array, "B M"]) -> tuple[Float[Array, "B H W 3"], Float[Array, "B H W"]]:
+    def __call__(
+        self, z: Float[Array, "B M"], lattice: Lattice | None = None
+    ) -> tuple[Float[Array, "B H W 3"], Float[Array, "B H W"]]:
         """RGB means and mask logits. The first layer is in closed form: latents need not be broadcast before it."""
+        if lattice is not None:
+            raise ValueError("MONet's decoder draws whole pictures, no lattice: train with `lattice` 1 in config.py.")
         x = relu(coordinates(self.size) @ self.place_in + self.latent_in(z)[:, None, None])
         for layer in self.layers:
             x = relu(layer(x))

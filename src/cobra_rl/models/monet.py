@@ -113,8 +113,7 @@ def decode(model: Monet, slots: Slots, lattice: Lattice | None = None) -> Decode
 
     With a lattice, only its patches; the centred decoder draws each on its own.
     """
-    options = {} if lattice is None else {"lattice": lattice}
-    drawn = [model.decoder(slots[:, k], **options) for k in range(slots.shape[1])]
+    drawn = [model.decoder(slots[:, k], lattice) for k in range(slots.shape[1])]
     components = jnp.stack([component for component, _ in drawn], axis=1) / jnp.array(model.config.rgb_scale)
     decoder_masks = jax.nn.softmax(jnp.stack([logit for _, logit in drawn], axis=1), axis=1)
     return Decoded((components * decoder_masks[..., None]).sum(1), components, decoder_masks)

@@ -112,11 +112,11 @@ def pixel_error(
     vision: Monet, slots: Float[Array, "B K M"], image: UInt8[Array, "B H W 3"], lattice: Lattice | None = None
 ) -> Float[Array, " B"]:
     """||V_dec(z) - x||^2, summed over pixels and colours in [0, 1]; with a lattice, an estimate from its patches."""
-    target = image.astype(jnp.float32) / 255.0
-    if lattice is not None:
-        target = lattice.thin_image(target, vision.config.decoder_patch)
-    difference = monet.decode(vision, slots, lattice).image - target
-    return jnp.sum(difference**2, axis=(1, 2, 3)) * (1 if lattice is None else lattice.every**2)
+    drawn, target = monet.decode(vision, slots, lattice).image, image.astype(jnp.float32) / 255.0
+    if lattice is None:
+        return jnp.sum((drawn - target) ** 2, axis=(1, 2, 3))
+    seen = lattice.thin_image(target, vision.config.decoder_patch)
+    return lattice.every**2 * jnp.sum((drawn - seen) ** 2, axis=(1, 2, 3))
 
 
 def loss(

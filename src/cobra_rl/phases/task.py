@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import json
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from cobra_rl.config import TaskConfig
 from cobra_rl.evaluation.task import WINDOW, greedy_scores, knowing, play_episodes, random_policy, searching, window_won
 from cobra_rl.models.reward import Reward
 from cobra_rl.pretrained import Curious
+from cobra_rl.process import command_line
 from cobra_rl.runtime import checkpoint
 from cobra_rl.runtime.log import RunLog
 from cobra_rl.runtime.signals import StopRequested
@@ -130,7 +130,7 @@ def solve(
             save()
             log.say(f"Stopped at step {step} of {steps}; the same command goes on from here.")
             return None
-    result = {"command": "cobra " + " ".join(sys.argv[1:])} | settings
+    result = {"command": command_line()} | settings
     result |= {"minutes": (seconds + time.monotonic() - began) / 60, "context": context(problem, final)}
     result["seeds"] = [
         _summary(seed, episodes[seed], confirmed[seed])
