@@ -5,6 +5,7 @@ a GPU.
 """
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -166,7 +167,10 @@ class TaskConfig:
     updates: int = 10  # N, for each environment step
     batch: int = 16
     learning_rate: float = 1e-3
+    weight_decay: float = 0.0  # of AdamW
+    shuffle: bool = False  # slots of remembered scenes come in a random order: a scene has none
     reward_unit: float = 10.0  # rewards are learnt in this unit
+    most_reward: float = math.inf  # more is learnt as this much: by then a task is solved
     value: bool = False  # learn a value from (sparse) rewards instead of the reward itself
     discount: float = 0.9  # of the value
     target_every: int = 50  # environment steps between two copies of the value that is bootstrapped from
@@ -174,6 +178,6 @@ class TaskConfig:
 
 TASK: dict[str, TaskConfig] = {
     "paper": TaskConfig(),
-    "laptop": TaskConfig(reward=RewardConfig(symmetric=True)),
+    "laptop": TaskConfig(learning_rate=3e-3, weight_decay=0.2, shuffle=True, most_reward=5.0),
     "debug": TaskConfig(reward=RewardConfig(pair=(16, 16), whole=(16,)), proposals=8, updates=2, batch=4),
 }

@@ -5,7 +5,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-import pytest
 
 from cobra_rl.models import reward
 from cobra_rl.models.reward import Reward, RewardConfig, Step
@@ -29,14 +28,6 @@ def test_it_is_the_relation_network_of_the_paper():
         for j in range(i + 1, 4)
     )
     np.testing.assert_allclose(model(jnp.asarray(slots)), mlp(model.whole, total)[:, 0], rtol=1e-4, atol=1e-5)
-
-
-def test_the_symmetric_one_does_not_see_the_order_of_slots():
-    slots = jax.random.normal(jax.random.key(1), (5, 4, 8))
-    turned = slots[:, jnp.array([3, 1, 0, 2])]
-    plain, symmetric = (Reward(RewardConfig(symmetric=s), jax.random.key(0)) for s in (False, True))
-    np.testing.assert_allclose(symmetric(slots), symmetric(turned), rtol=1e-3, atol=1e-4)
-    assert np.abs(np.asarray(plain(slots) - plain(turned))).max() > 1e-3
 
 
 def test_the_reward_loss_is_the_mean_squared_error():
@@ -89,9 +80,8 @@ def scenes(key, count):
     return slots, jnp.sum(jnp.where(slots[..., 2] > 0.0, 0.5 - distance, 0.0), axis=1)
 
 
-@pytest.mark.parametrize("symmetric", [False, True])
-def test_it_learns_a_reward_that_it_can_express(symmetric):
-    model = Reward(RewardConfig(pair=(64, 64), whole=(64,), symmetric=symmetric), jax.random.key(0))
+def test_it_learns_a_reward_that_it_can_express():
+    model = Reward(RewardConfig(pair=(64, 64), whole=(64,)), jax.random.key(0))
     model = fitted(model, lambda m, _, key: reward.reward_loss(m, *scenes(key, 64))[0], 1500)
     slots, truth = scenes(jax.random.key(1), 1000)
     assert np.mean((model(slots) - truth) ** 2) < 0.1 * np.var(truth)

@@ -77,9 +77,10 @@ def begin(config: TaskConfig, env: Spriteworld, frozen: Frozen, keys: Key[Array,
         discount=jnp.zeros((count, capacity)),
         next_slots=jnp.zeros((count, capacity, *shape)),
     )
-    optimiser = jax.vmap(optax.adam(config.learning_rate).init)(predictor)
+    optimiser = jax.vmap(_adam(config).init)(predictor)
     memory = Memory(zeros, jnp.zeros(count, jnp.int32))
-    return TaskState(envs, slots, predictor, predictor, optimiser, memory, state_keys)
+    target = jax.tree.map(jnp.copy, predictor)  # buffers of its own: a step may use the state's again
+    return TaskState(envs, slots, predictor, target, optimiser, memory, state_keys)
 
 
 def step(
@@ -106,7 +107,7 @@ def step(
     seen = jax.lax.cond(done.any(), see, lambda _: reached, envs)  # after an end, another scene
     unit = 1.0 if sparse else config.reward_unit
     discount = jnp.where(success, 0.0, config.discount)
-    happened = Step(state.slots, action, reward / unit, discount, reached)
+    happened = Step(state.slots, action, jnp.minimum(reward, config.most_reward) / unit, discount, reached)
     memory = jax.vmap(_remember)(state.memory, happened)
     target = where_rows(memory.filled % config.target_every == 0, state.predictor, state.target)
 
@@ -126,7 +127,7 @@ def _remember(memory: Memory, happened: Step) -> Memory:
 
 def learn_from(config: TaskConfig, transition: Transition, predictor, target, optimiser, memory: Memory, key):
     """N minibatches."""
-    adam, size = optax.adam(config.learning_rate), jnp.minimum(memory.filled, memory.steps.reward.shape[0])
+    adam, size = _adam(config), jnp.minimum(memory.filled, memory.steps.reward.shape[0])
 
     def loss(predictor: Reward, batch: Step) -> Array:
         if config.value:
@@ -135,9 +136,23 @@ def learn_from(config: TaskConfig, transition: Transition, predictor, target, op
 
     def update(carry, key):
         predictor, optimiser = carry
-        rows = jax.random.randint(key, (config.batch,), 0, size)
-        gradients = jax.grad(loss)(predictor, jax.tree.map(lambda all: all[rows], memory.steps))
-        updates, optimiser = adam.update(gradients, optimiser)
+        rows_key, order_key = jax.random.split(key)
+        rows = jax.random.randint(rows_key, (config.batch,), 0, size)
+        batch = jax.tree.map(lambda all: all[rows], memory.steps)
+        batch = _shuffled(batch, order_key) if config.shuffle else batch
+        updates, optimiser = adam.update(jax.grad(loss)(predictor, batch), optimiser, predictor)
         return (eqx.apply_updates(predictor, updates), optimiser), None
 
     return jax.lax.scan(update, (predictor, optimiser), jax.random.split(key, config.updates))[0]
+
+
+def _adam(config: TaskConfig) -> optax.GradientTransformation:
+    return optax.adamw(config.learning_rate, weight_decay=config.weight_decay)
+
+
+def _shuffled(batch: Step, key: PRNGKeyArray) -> Step:
+    """The slots of each step in another order, the same before and after it."""
+    keys = jax.random.split(key, batch.reward.shape[0])
+    order = jax.vmap(lambda key: jax.random.permutation(key, batch.slots.shape[1]))(keys)[..., None]
+    slots, after = (jnp.take_along_axis(part, order, axis=1) for part in (batch.slots, batch.next_slots))
+    return batch._replace(slots=slots, next_slots=after)

@@ -22,7 +22,7 @@ from cobra_rl.models.reward import Reward
 from cobra_rl.spriteworld import MODES, EnvState, Spriteworld, make, where_rows
 
 WINDOW, ENOUGH = 30, 27  # episodes, and how many of them must succeed: 90 %
-SIDE_BY_SIDE = 50
+SIDE_BY_SIDE = 16  # more are slower an image, and wait longer for the last
 
 Values = Sequence[float] | np.ndarray
 # (parameters, states of E environments, E keys) -> actions [E, 4]

@@ -28,7 +28,6 @@ class RewardConfig:
     latents: int = 8  # M
     pair: tuple[int, ...] = (128, 128)  # layers of R_pair
     whole: tuple[int, ...] = (128,)  # hidden layers of R_global
-    symmetric: bool = False  # pairs in both orders: slots come in no particular one
 
 
 class Reward(eqx.Module):
@@ -46,11 +45,13 @@ class Reward(eqx.Module):
 
     def __call__(self, slots: Float[Array, "*N K M"]) -> Float[Array, "*N"]:
         """The reward, or the value, of a scene."""
-        first, second = np.triu_indices(slots.shape[-2], k=1)
-        if self.config.symmetric:
-            first, second = np.concatenate([first, second]), np.concatenate([second, first])
-        pairs = jnp.concatenate([slots[..., first, :], slots[..., second, :]], -1)
-        return self.whole(jax.nn.relu(self.pair(pairs)).sum(-2))[..., 0]
+        i, j = np.triu_indices(slots.shape[-2], k=1)
+        first, *others = self.pair.layers
+        left, right = (slots @ part for part in jnp.split(first.weight, 2))  # W (z^i, z^j) = W_1 z^i + W_2 z^j
+        hidden = jax.nn.relu(left[..., i, :] + right[..., j, :] + first.bias)
+        for layer in others:
+            hidden = jax.nn.relu(layer(hidden))
+        return self.whole(hidden.sum(-2))[..., 0]
 
 
 def reward_loss(

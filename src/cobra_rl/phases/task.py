@@ -145,7 +145,10 @@ def solve(
 def _compiled(config: TaskConfig, env: Spriteworld, sparse: bool) -> tuple[Callable, Callable]:
     """The start and the step of Algorithm 1, compiled once for all runs alike."""
     begin = eqx.filter_jit(lambda frozen, keys, steps: learner.begin(config, env, frozen, keys, steps))
-    return begin, eqx.filter_jit(lambda frozen, state: learner.step(config, env, frozen, sparse, state))
+    turn = eqx.filter_jit(
+        lambda frozen, state: learner.step(config, env, frozen, sparse, state), donate="all-except-first"
+    )
+    return begin, turn
 
 
 def context(problem: Problem, episodes: int) -> dict[str, dict[str, float]]:
