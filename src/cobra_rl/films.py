@@ -1,36 +1,53 @@
 """Moving pictures: frames of play, captioned, as GIFs."""
 
+import functools
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import UInt8
+from jaxtyping import Array, PRNGKeyArray, UInt8
 from PIL import Image, ImageDraw
 
 from cobra_rl.evaluation.task import Policy
-from cobra_rl.spriteworld import Spriteworld, render
+from cobra_rl.spriteworld import EnvState, Spriteworld, render
 
 Frame = UInt8[np.ndarray, "H W 3"]
 
 
+class Episode(NamedTuple):
+    """One episode: its states, one more than its actions, and how it ended."""
+
+    states: list[EnvState]
+    actions: list[Array]
+    success: bool
+
+
+def play(policy: Policy, parameters: Any, env: Spriteworld, key: PRNGKeyArray) -> Episode:
+    """From a fresh scene to the end."""
+    turn, states, actions, success, truncated = _turn(policy, env), [env.reset(key)[0]], [], False, False
+    while not (success or truncated):
+        step_key = jax.random.fold_in(key, len(states))
+        state, action, success, truncated = turn(parameters, states[-1], step_key)
+        states.append(state)
+        actions.append(action)
+    return Episode(states, actions, bool(success))
+
+
 def film(policy: Policy, parameters: Any, env: Spriteworld, frames: int, seed: int, size: int = 192) -> list[Frame]:
     """`frames` frames of episodes one after the other: states, actions, hidden goals, and how each episode ended."""
-    turn, pictures, episode = _turn(policy, env), [], 0
+    pictures, number = [], 0
     while len(pictures) < frames:
-        key = jax.random.fold_in(jax.random.key(seed), episode)
-        state, success, truncated, step = env.reset(key)[0], False, False, 0
-        while not (success or truncated):
-            step += 1
-            following, action, success, truncated = turn(parameters, state, jax.random.fold_in(key, step))
+        episode = play(policy, parameters, env, jax.random.fold_in(jax.random.key(seed), number))
+        for state, action in zip(episode.states, episode.actions, strict=False):
             pictures.append(np.asarray(render(state, size, action=action, goals=env.goals)))
-            state = following
-        last = np.asarray(render(state, size, goals=env.goals))
-        pictures += [_framed(last, "#35b779" if success else "#d95f02")] * 3
-        episode += 1
+        last = np.asarray(render(episode.states[-1], size, goals=env.goals))
+        pictures += [_framed(last, "#35b779" if episode.success else "#d95f02")] * 3
+        number += 1
     return pictures[:frames]
 
 
+@functools.cache
 def _turn(policy: Policy, env: Spriteworld):
     def turn(parameters, state, key):
         act_key, step_key = jax.random.split(key)

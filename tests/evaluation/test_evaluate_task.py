@@ -8,6 +8,7 @@ from cobra_rl.evaluation.task import (
     bootstrap_interval,
     interquartile_mean,
     knowing,
+    normalised_reward,
     play_episodes,
     random_policy,
     window_won,
@@ -49,3 +50,12 @@ def test_knowing_the_truth_solves_what_chance_does_not():
     assert (truth.reward[truth.success] > 0.0).all()
     again = play_episodes(random_policy, None, env, 100, seed=0)
     np.testing.assert_array_equal(chance.reward, again.reward)
+
+
+def test_normalised_reward_is_0_for_the_random_policy_and_1_for_the_bound():
+    compared = {
+        "random": {"reward_train": -3.0, "reward_test": -4.0},
+        "bound": {"reward_train": 1.0, "reward_test": 0.0},
+    }
+    found = normalised_reward({"reward_train": 0.0, "reward_test": -4.0}, compared)
+    assert found == {"normalised_reward_train": 0.75, "normalised_reward_test": 0.0}

@@ -29,6 +29,7 @@ def test_a_run_that_crashed_goes_on_as_if_it_had_not(parts, tmp_path, monkeypatc
     # Slow to compile, and not asked about here.
     monkeypatch.setattr(task, "context", lambda *_: {})
     monkeypatch.setattr(task, "greedy_scores", lambda *_: {})
+    monkeypatch.setattr(task, "normalised_reward", lambda *_: {})
     run = {"config": TASK["debug"], "agent": parts, "problem": PROBLEM, "seeds": 2, "steps": STEPS, "final": 4}
     whole = solve(folder=tmp_path / "whole", **run)
     real = task.RunLog.progress

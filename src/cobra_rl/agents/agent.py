@@ -13,13 +13,15 @@ from cobra_rl.agents.learner import frozen_parts
 from cobra_rl.agents.search import search
 from cobra_rl.config import TaskConfig
 from cobra_rl.models.reward import Reward, RewardConfig
-from cobra_rl.pretrained import Curious, load_model, load_pretrained
+from cobra_rl.pretrained import SHIPPED, Curious, load_model, load_pretrained
+
+TASKS = SHIPPED / "tasks"  # a small run of `cobra solve` each
 
 
 class Agent:
     """COBRA with what a task taught it. `act` is greedy, unless told otherwise.
 
-    agent = Agent.load("runs/solve/sorting")
+    agent = Agent.pretrained("sorting")  # or Agent.load("runs/solve/sorting")
     action = agent.act(image)  # uint8 [64, 64, 3] -> [4] in [0, 1]
     """
 
@@ -37,6 +39,14 @@ class Agent:
         known = {name: settings["config"][name] for name in ("proposals", "depth", "epsilon")}
         config = TaskConfig(reward=reward.config, **known)
         return cls(load_pretrained(), reward, config, settings["problem"]["exploration_policy"])
+
+    @classmethod
+    def pretrained(cls, task: str) -> "Agent":
+        """The agent that learnt a task of the suite (paper variant), as shipped with the package."""
+        shipped = sorted(path.name for path in TASKS.iterdir() if path.is_dir()) if TASKS.exists() else []
+        if task not in shipped:
+            raise ValueError(f"No agent is shipped for {task!r}; there is one for each of {', '.join(shipped)}.")
+        return cls.load(TASKS / task)
 
     @staticmethod
     def settings(run: str | Path) -> dict[str, Any]:

@@ -5,7 +5,7 @@ Axes: E episodes played side by side, P proposals.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -22,6 +22,7 @@ from cobra_rl.models.reward import Reward
 from cobra_rl.spriteworld import MODES, EnvState, Spriteworld, make, where_rows
 
 WINDOW, ENOUGH = 30, 27  # episodes, and how many of them must succeed: 90 %
+CONTEXT = {"random": "random policy", "bound": "one-step search that knows all"}  # what to compare with
 SIDE_BY_SIDE = 16  # more are slower an image, and wait longer for the last
 
 Values = Sequence[float] | np.ndarray
@@ -127,6 +128,27 @@ def knowing(env: Spriteworld, proposals: int = 128) -> Policy:
         return actions[jnp.argmax(rewards)]
 
     return lambda _, states, keys: jax.vmap(choose)(states, keys)
+
+
+def context(task: str, variant: str, episodes: int, seed: int) -> dict[str, dict[str, float]]:
+    """Success and last reward, in both modes, of a random policy and of a one-step search that knows all: the bound."""
+    found: dict[str, dict[str, float]] = {}
+    for mode in MODES:
+        env = make(task, mode, variant)
+        for name, policy in zip(CONTEXT, (random_policy, knowing(env)), strict=True):
+            played = play_episodes(policy, None, env, episodes, seed)
+            scores = {mode: float(played.success.mean()), f"reward_{mode}": float(played.reward.mean())}
+            found[name] = found.get(name, {}) | scores
+    return found
+
+
+def normalised_reward(scores: Mapping[str, float], context: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Last rewards on a scale where a random policy has 0 and the bound has 1."""
+    normalised = {}
+    for mode in MODES:
+        low, high = (context[name][f"reward_{mode}"] for name in CONTEXT)
+        normalised[f"normalised_reward_{mode}"] = (scores[f"reward_{mode}"] - low) / (high - low)
+    return normalised
 
 
 def window_won(success: Sequence[bool]) -> bool:

@@ -9,13 +9,12 @@ from rich.table import Table
 
 from cobra_rl.agents.agent import Agent
 from cobra_rl.evaluation.report import write_figures
-from cobra_rl.evaluation.task import bootstrap_interval, greedy_scores, interquartile_mean, searching
+from cobra_rl.evaluation.task import CONTEXT, bootstrap_interval, greedy_scores, interquartile_mean, searching
 from cobra_rl.figures.learning import learning_curve
 from cobra_rl.figures.style import write
 from cobra_rl.films import beside, film, save_gif
 from cobra_rl.spriteworld import MODES, make
 
-CONTEXT = {"random": "random policy", "bound": "search that knows all"}  # what to compare with
 FRAMES, FPS = 60, 4.0
 TEST_SEED = 1919  # of the episodes of `cobra evaluate RUN`: others than those at the end of the run
 
@@ -91,9 +90,9 @@ def print_suite(results: Sequence[Mapping[str, Any]]) -> None:
 
 
 def summary(values: Sequence[float]) -> str:
-    """Interquartile mean and 95 % interval, as percentages."""
+    """Interquartile mean and, below it, its 95 % interval, as percentages."""
     low, high = bootstrap_interval(values)
-    return f"{interquartile_mean(values):.1%} ({low:.1%}-{high:.1%})"
+    return f"{interquartile_mean(values):.1%}\n{low:.1%}-{high:.1%}"
 
 
 def _middle(seeds: Sequence[Mapping[str, Any]], name: str) -> str:

@@ -3,7 +3,10 @@
 from cobra_rl.figures.curiosity import behaviour, clicks, deformation
 from cobra_rl.figures.decomposition import decomposition
 from cobra_rl.figures.emergence import emergence
+from cobra_rl.figures.performance import ablation, performance
 from cobra_rl.figures.rollouts import rollout_sheet, rollouts
+from cobra_rl.figures.solving import solving
+from cobra_rl.figures.sparse import sparse
 from cobra_rl.figures.style import Drawn, write
 from cobra_rl.figures.traversals import traversals
 
@@ -16,6 +19,10 @@ FIGURES = {
     "deformation": deformation,
     "behaviour": behaviour,
     "emergence": emergence,
+    "performance": performance,
+    "solving": solving,
+    "sparse": sparse,
+    "ablation": ablation,
 }
 
 __all__ = ["FIGURES", "Drawn", "write"]

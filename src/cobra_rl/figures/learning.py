@@ -4,7 +4,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from cobra_rl.evaluation.task import WINDOW
+from cobra_rl.evaluation.task import CONTEXT, WINDOW
 from cobra_rl.figures.style import COLORS, Drawn
 
 
@@ -18,7 +18,7 @@ def learning_curve(result: dict[str, Any]) -> Drawn:
         axes.plot([0, *seed["ends"]], [0.0, *_recent(seed["success"])], color=COLORS["cobra"], linewidth=1.2, alpha=0.8)
         if seed["steps_to_90"] is not None:
             axes.plot(seed["steps_to_90"], 0.9, "o", color=COLORS["cobra"], markersize=4)
-    for other, label in (("random", "random policy"), ("bound", "one-step search that knows all")):
+    for other, label in CONTEXT.items():
         axes.axhline(result["context"][other]["train"], color=COLORS[other], linestyle="--", linewidth=1.0, label=label)
     axes.plot([], [], color=COLORS["cobra"], label="COBRA, a line a seed" if len(result["seeds"]) > 1 else "COBRA")
     axes.set(xlabel="rewarded environment steps", ylabel=f"success, last {WINDOW} episodes", ylim=(-0.02, 1.03))

@@ -14,6 +14,10 @@ COLORS = {
     "cobra": "#0072B2",
     "curious": "#0072B2",
     "whole": "#E69F00",
+    "uniform": "#E69F00",
+    "reward": "#D55E00",
+    "mpo_handheld": "#CC79A7",
+    "mpo_raw": "#56B4E9",
     "random": "#999999",
     "bound": "#009E73",
 }  # of agents, the same in all figures

@@ -16,7 +16,15 @@ import numpy as np
 from cobra_rl.agents import learner
 from cobra_rl.agents.learner import TaskState, frozen_parts
 from cobra_rl.config import TaskConfig
-from cobra_rl.evaluation.task import WINDOW, greedy_scores, knowing, play_episodes, random_policy, searching, window_won
+from cobra_rl.evaluation.task import (
+    WINDOW,
+    context,
+    greedy_scores,
+    normalised_reward,
+    play_episodes,
+    searching,
+    window_won,
+)
 from cobra_rl.models.reward import Reward
 from cobra_rl.pretrained import Curious
 from cobra_rl.process import command_line
@@ -130,13 +138,14 @@ def solve(
             save()
             log.say(f"Stopped at step {step} of {steps}; the same command goes on from here.")
             return None
+    compared = context(problem.task, problem.variant, final, FINAL_SEED)
     result = {"command": command_line()} | settings
-    result |= {"minutes": (seconds + time.monotonic() - began) / 60, "context": context(problem, final)}
-    result["seeds"] = [
-        _summary(seed, episodes[seed], confirmed[seed])
-        | greedy_scores(config, frozen, predictor(seed), problem.task, problem.variant, final, FINAL_SEED)
-        for seed in range(seeds)
-    ]
+    result |= {"minutes": (seconds + time.monotonic() - began) / 60, "context": compared, "seeds": []}
+    for seed in range(seeds):
+        where = (problem.task, problem.variant, final, FINAL_SEED)
+        scores = greedy_scores(config, frozen, predictor(seed), *where)
+        summary = _summary(seed, episodes[seed], confirmed[seed])
+        result["seeds"].append(summary | scores | normalised_reward(scores, compared))
     _write_json(folder / "result.json", result)
     return result
 
@@ -149,17 +158,6 @@ def _compiled(config: TaskConfig, env: Spriteworld, sparse: bool) -> tuple[Calla
         lambda frozen, state: learner.step(config, env, frozen, sparse, state), donate="all-except-first"
     )
     return begin, turn
-
-
-def context(problem: Problem, episodes: int) -> dict[str, dict[str, float]]:
-    """Success in both modes of a random policy, and of a one-step search that knows all: the bound."""
-    found: dict[str, dict[str, float]] = {"random": {}, "bound": {}}
-    for mode in ("train", "test"):
-        world = make(problem.task, mode, problem.variant)
-        for name, policy in (("random", random_policy), ("bound", knowing(world))):
-            played = play_episodes(policy, None, world, episodes, FINAL_SEED)
-            found[name][mode] = float(played.success.mean())
-    return found
 
 
 def _summary(seed: int, episodes: Episodes, confirmed: int | None) -> dict[str, Any]:
