@@ -8,7 +8,7 @@ import sys
 
 import tyro
 
-from cobra_rl import commands
+from cobra_rl import commands, evaluate_commands
 from cobra_rl.process import keep_compilations
 
 COMMANDS = {
@@ -16,10 +16,11 @@ COMMANDS = {
     "train vision": commands.TrainVision,
     "train explore": commands.TrainExplore,
     "solve": commands.Solve,
-    "evaluate": commands.EvaluateRun,
-    "evaluate vision": commands.EvaluateVision,
-    "evaluate explore": commands.EvaluateExplore,
+    "evaluate": evaluate_commands.EvaluateRun,
+    "evaluate vision": evaluate_commands.EvaluateVision,
+    "evaluate explore": evaluate_commands.EvaluateExplore,
     "figures": commands.Figures,
+    "report": commands.Report,
 }
 
 

@@ -32,6 +32,10 @@ FigureName = Literal[
     "deformation",
     "behaviour",
     "emergence",
+    "performance",
+    "solving",
+    "sparse",
+    "ablation",
 ]
 
 
@@ -175,7 +179,7 @@ class Solve:
     seeds: int = 1
     """How many agents learn side by side, with seeds 0, 1, ..."""
     steps: int | None = None
-    """Rewarded environment steps for each; by default 1,000, for sorting and clustering 6,000."""
+    """Rewarded environment steps for each; by default 1,000, for sorting and clustering 3,000."""
     sparse: bool = False
     """A reward of 1 on success and nothing before."""
     predictor: Literal["reward", "value"] | None = None
@@ -212,7 +216,7 @@ class Solve:
         from cobra_rl.pretrained import load_pretrained
 
         value = self.sparse if self.predictor is None else self.predictor == "value"
-        steps = self.steps or (6000 if task in ("sorting", "clustering") else 1000)
+        steps = self.steps or (3000 if task in ("sorting", "clustering") else 1000)
         problem = Problem(task, self.variant, self.sparse, self.exploration_policy)
         name = problem.name(value) + ("" if self.preset == "laptop" else f"-{self.preset}")
         folder = out or Path("runs", "solve", name)
@@ -224,63 +228,8 @@ class Solve:
 
 
 @dataclass(frozen=True)
-class EvaluateRun:
-    """Measure a run of `cobra solve`: greedy episodes in both modes. Or `cobra evaluate vision`, `... explore`."""
-
-    run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """The run's folder, such as runs/solve/sorting."""
-    episodes: int = 200
-    """In each mode."""
-    out: Path | None = None
-    """Where to write the figures as JSON; by default only printed."""
-
-    def run(self) -> None:
-        from cobra_rl.evaluation.task_report import report_run
-
-        report_run(self.run_folder, self.episodes, self.out)
-
-
-@dataclass(frozen=True)
-class EvaluateVision:
-    """Measure vision on held-out scenes: FG-ARI, slots to themselves, reconstruction, probes; a table and JSON."""
-
-    weights: Path | None = None
-    """Folder of the weights, such as runs/vision/laptop-seed0/weights; by default the shipped ones."""
-    scenes: int = 1000
-    """Held-out exploration scenes with 2-6 sprites."""
-    suite: bool = False
-    """Also the initial scenes of all six tasks in both modes, and the released variant."""
-    out: Path | None = None
-    """Where to write the figures as JSON; by default only printed."""
-
-    def run(self) -> None:
-        from cobra_rl.evaluation.report import report_vision
-
-        report_vision(self.weights, self.scenes, self.suite, self.out)
-
-
-@dataclass(frozen=True)
-class EvaluateExplore:
-    """Measure imagination and curiosity on held-out scenes: hits, pushes, roll-outs, e_pred; a table and JSON."""
-
-    weights: Path | None = None
-    """Folder of the weights, such as runs/explore/laptop-seed0/weights; by default the shipped ones."""
-    vision: Path | None = None
-    """Folder of the vision weights; by default the shipped ones."""
-    scenes: int = 1000
-    """Held-out exploration scenes with 1-6 sprites."""
-    out: Path | None = None
-    """Where to write the figures as JSON; by default only printed."""
-
-    def run(self) -> None:
-        from cobra_rl.evaluation.report import report_explore
-
-        report_explore(self.weights, self.vision, self.scenes, self.out)
-
-
-@dataclass(frozen=True)
 class Figures:
-    """Draw the paper's figures from the shipped weights: a PNG each, with its caption beside it."""
+    """Draw the paper's figures from the shipped weights and published results: a PNG each, its caption beside it."""
 
     names: Annotated[tuple[FigureName, ...], tyro.conf.Positional] = ()
     """Which; by default all."""
@@ -296,4 +245,26 @@ class Figures:
         weights = self.weights or SHIPPED
         agent = load_curious(load_vision(weights / "vision"), weights)
         for name in self.names or FIGURES:
-            print(f"{name}: {write(FIGURES[name](agent), name, self.out)}", flush=True)
+            try:
+                drawn = FIGURES[name](agent)
+            except FileNotFoundError as missing:  # of all, those are drawn whose results exist
+                if self.names:
+                    raise
+                print(f"{name}: left out. {missing}", flush=True)
+                continue
+            print(f"{name}: {write(drawn, name, self.out)}", flush=True)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Tell the whole story on one page: figures, films and tables in a single HTML file that opens anywhere."""
+
+    out: Path = Path("runs", "report.html")
+    """The page to write."""
+    figures: Path = Path("runs", "figures")
+    """The folder of the figures; those that are missing there are drawn first, which takes minutes."""
+
+    def run(self) -> None:
+        from cobra_rl.report import write_report
+
+        write_report(self.out, self.figures)

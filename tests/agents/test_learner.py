@@ -18,8 +18,8 @@ def memory():
     """Scenes whose reward depends on the things in them; the first slot always holds the largest."""
     slots = jax.random.normal(jax.random.key(1), (ROWS, SLOTS, 8))
     slots = jnp.take_along_axis(slots, jnp.argsort(-slots[..., :1], axis=1), axis=1)
-    actions, ends = jnp.zeros((ROWS, 4)), jnp.zeros(ROWS)
-    return learner.Memory(Step(slots, actions, slots[..., 0].max(1), ends, slots), jnp.array(ROWS))
+    steps = Step(slots, jnp.zeros(ROWS), jnp.zeros((ROWS, 4)), slots, slots[..., 0].max(1), jnp.zeros(ROWS, bool))
+    return learner.Memory(steps, jnp.array(ROWS))
 
 
 def learnt(shuffle):
@@ -36,7 +36,7 @@ def test_with_shuffled_slots_a_scene_is_worth_the_same_in_any_order():
     errors = {}
     for shuffle in (False, True):
         model = learnt(shuffle)
-        errors[shuffle] = [float(np.mean((model(slots) - steps.reward) ** 2)) for slots in (steps.slots, turned)]
+        errors[shuffle] = [float(np.mean((model(slots) - steps.next_reward) ** 2)) for slots in (steps.slots, turned)]
     assert errors[False][0] < 0.3  # what was seen is learnt either way
     assert errors[True][0] < 0.3
     assert errors[True][1] < 0.5 * errors[False][1]
@@ -44,7 +44,7 @@ def test_with_shuffled_slots_a_scene_is_worth_the_same_in_any_order():
 
 def test_shuffling_keeps_a_slot_and_what_became_of_it_together():
     slots = jnp.arange(2 * SLOTS * 8.0).reshape(2, SLOTS, 8)
-    steps = Step(slots, jnp.zeros((2, 4)), jnp.zeros(2), jnp.zeros(2), slots + 1.0)
+    steps = Step(slots, jnp.zeros(2), jnp.zeros((2, 4)), slots + 1.0, jnp.zeros(2), jnp.zeros(2, bool))
     shuffled = learner._shuffled(steps, jax.random.key(0))
     np.testing.assert_array_equal(shuffled.next_slots, shuffled.slots + 1.0)
     np.testing.assert_array_equal(np.sort(shuffled.slots[..., 0]), np.sort(slots[..., 0]))

@@ -43,17 +43,19 @@ def test_the_value_loss_is_the_three_of_the_paper():
     keys = jax.random.split(jax.random.key(2), 3)
     batch = Step(
         slots=jax.random.normal(keys[0], (5, 4, 8)),
+        reward=jnp.array([0.0, 0.5, 0.0, -1.0, 0.0]),
         action=jax.random.uniform(keys[1], (5, 4)),
-        reward=jnp.array([0.0, 1.0, 0.0, 0.0, 1.0]),
-        discount=jnp.array([0.9, 0.0, 0.9, 0.9, 0.0]),
         next_slots=jax.random.normal(keys[2], (5, 4, 8)),
+        next_reward=jnp.array([0.5, 1.0, 0.0, 0.0, 2.0]),
+        ended=jnp.array([False, True, False, False, True]),
     )
     v, following = np.asarray(model(batch.slots)), np.asarray(model(batch.next_slots))
     imagined = np.asarray(model(transition(batch.slots, batch.action).slots))
-    r, g = np.asarray(batch.reward), np.asarray(batch.discount)
-    expected = [np.mean((r + g * following - v) ** 2), np.mean((r + g * imagined - v) ** 2)]
+    r, after, ended = (np.asarray(part) for part in (batch.reward, batch.next_reward, batch.ended))
+    expected = [np.mean((r + 0.9 * np.where(ended, after, there) - v) ** 2) for there in (following, imagined)]
+    expected[0] += np.mean(ended * (after - following) ** 2)  # the last scenes' own TD error
     expected.append(np.mean((following - imagined) ** 2))
-    total, metrics = reward.value_loss(model, model, transition, batch)
+    total, metrics = reward.value_loss(model, model, transition, batch, 0.9)
     np.testing.assert_allclose([metrics[n] for n in ("td", "td_imagined", "consistency")], expected, rtol=1e-4)
     np.testing.assert_allclose(total, sum(expected), rtol=1e-4)
 
@@ -88,7 +90,7 @@ def test_it_learns_a_reward_that_it_can_express():
 
 
 def test_values_on_a_chain_are_discounted_rewards():
-    """States 0 to 4, always one to the right; from 4 the end, with reward 1: V(s) = 0.8^(4 - s)."""
+    """Scenes 0 to 4, always one to the right; scene 4 has reward 1 and is the last: V(s) = 0.8^(4 - s)."""
     length, discount = 5, 0.8
 
     def scene(state):
@@ -98,11 +100,10 @@ def test_values_on_a_chain_are_discounted_rewards():
         return Imagined(jnp.roll(slots, 1, axis=-1), jnp.zeros(slots.shape[:-2]))
 
     def loss(model, target, key):
-        state = jax.random.randint(key, (32,), 0, length)
-        last = state == length - 1
-        ends = jnp.where(last, 0.0, discount)
-        batch = Step(scene(state), jnp.zeros((32, 4)), last.astype(jnp.float32), ends, scene(state + 1))
-        return reward.value_loss(model, target, transition, batch)[0]
+        state = jax.random.randint(key, (32,), 0, length - 1)
+        last, none = state == length - 2, jnp.zeros(32)
+        batch = Step(scene(state), none, jnp.zeros((32, 4)), scene(state + 1), last.astype(jnp.float32), last)
+        return reward.value_loss(model, target, transition, batch, discount)[0]
 
     model = fitted(Reward(CONFIG, jax.random.key(0)), loss, 1500)
     np.testing.assert_allclose(model(scene(jnp.arange(length))), discount ** (4.0 - np.arange(length)), atol=0.05)

@@ -43,9 +43,9 @@ class Agent:
     @classmethod
     def pretrained(cls, task: str) -> "Agent":
         """The agent that learnt a task of the suite (paper variant), as shipped with the package."""
-        shipped = sorted(path.name for path in TASKS.iterdir() if path.is_dir()) if TASKS.exists() else []
-        if task not in shipped:
-            raise ValueError(f"No agent is shipped for {task!r}; there is one for each of {', '.join(shipped)}.")
+        if not (TASKS / task).is_dir():
+            shipped = ", ".join(sorted(path.name for path in TASKS.iterdir()))
+            raise ValueError(f"No agent is shipped for {task!r}; there is one for each of {shipped}.")
         return cls.load(TASKS / task)
 
     @staticmethod

@@ -47,6 +47,7 @@ class TaskState(NamedTuple):
 
     envs: EnvState
     slots: Float[Array, "S K M"]
+    reward: Float[Array, " S"]  # of the scene, as it is learnt; 0 in a fresh one
     predictor: Reward
     target: Reward
     optimiser: Any
@@ -72,15 +73,16 @@ def begin(config: TaskConfig, env: Spriteworld, frozen: Frozen, keys: Key[Array,
     count, shape = keys.shape[0], slots.shape[1:]
     zeros = Step(
         slots=jnp.zeros((count, capacity, *shape)),
-        action=jnp.zeros((count, capacity, 4)),
         reward=jnp.zeros((count, capacity)),
-        discount=jnp.zeros((count, capacity)),
+        action=jnp.zeros((count, capacity, 4)),
         next_slots=jnp.zeros((count, capacity, *shape)),
+        next_reward=jnp.zeros((count, capacity)),
+        ended=jnp.zeros((count, capacity), bool),
     )
     optimiser = jax.vmap(_adam(config).init)(predictor)
     memory = Memory(zeros, jnp.zeros(count, jnp.int32))
     target = jax.tree.map(jnp.copy, predictor)  # buffers of its own: a step may use the state's again
-    return TaskState(envs, slots, predictor, target, optimiser, memory, state_keys)
+    return TaskState(envs, slots, jnp.zeros(count), predictor, target, optimiser, memory, state_keys)
 
 
 def step(
@@ -105,9 +107,8 @@ def step(
 
     reached = see(after)
     seen = jax.lax.cond(done.any(), see, lambda _: reached, envs)  # after an end, another scene
-    unit = 1.0 if sparse else config.reward_unit
-    discount = jnp.where(success, 0.0, config.discount)
-    happened = Step(state.slots, action, jnp.minimum(reward, config.most_reward) / unit, discount, reached)
+    learnt = jnp.minimum(reward, config.most_reward) / (1.0 if sparse else config.reward_unit)
+    happened = Step(state.slots, state.reward, action, reached, learnt, success)
     memory = jax.vmap(_remember)(state.memory, happened)
     target = where_rows(memory.filled % config.target_every == 0, state.predictor, state.target)
 
@@ -115,7 +116,7 @@ def step(
         return learn_from(config, frozen.transition, predictor, target, optimiser, memory, key)
 
     predictor, optimiser = jax.vmap(learn)(state.predictor, target, state.optimiser, memory, keys[4])
-    state = TaskState(envs, seen, predictor, target, optimiser, memory, keys[0])
+    state = TaskState(envs, seen, jnp.where(done, 0.0, learnt), predictor, target, optimiser, memory, keys[0])
     return state, Outcome(action, reward, success, done)
 
 
@@ -131,8 +132,8 @@ def learn_from(config: TaskConfig, transition: Transition, predictor, target, op
 
     def loss(predictor: Reward, batch: Step) -> Array:
         if config.value:
-            return value_loss(predictor, target, transition, batch)[0]
-        return reward_loss(predictor, batch.next_slots, batch.reward)[0]
+            return value_loss(predictor, target, transition, batch, config.discount)[0]
+        return reward_loss(predictor, batch.next_slots, batch.next_reward)[0]
 
     def update(carry, key):
         predictor, optimiser = carry

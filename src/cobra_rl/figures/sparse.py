@@ -20,7 +20,7 @@ def sparse(_: Curious) -> Drawn:
     tasks = sorted(path.stem.removesuffix("-sparse") for path in (RESULTS / "solve").glob("*-sparse.json"))
     if not tasks:
         raise FileNotFoundError("There is no result of `cobra solve TASK --sparse` in this clone's results.")
-    figure = Figure(figsize=(4.4 * len(tasks), 2.9), layout="constrained")
+    figure = Figure(figsize=(5.4 * len(tasks), 3.2), layout="constrained")
     for axes, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
         for color, (label, suffix) in KINDS.items():
             if not (RESULTS / f"solve/{task}-sparse{suffix}.json").exists():

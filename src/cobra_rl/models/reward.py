@@ -15,7 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from cobra_rl.models.nets import MLP
 from cobra_rl.models.transition import Imagined
@@ -63,30 +63,38 @@ def reward_loss(
 
 
 class Step(NamedTuple):
-    """What a value is learnt from. Of a terminated step, the discount is 0."""
+    """What happened in a step: a scene, its reward, an action, the scene that followed, its reward."""
 
-    slots: Float[Array, "*N K M"]
+    slots: Float[Array, "*N K M"]  # z_t
+    reward: Float[Array, "*N"]  # r_t; 0 in a fresh scene
     action: Float[Array, "*N 4"]
-    reward: Float[Array, "*N"]
-    discount: Float[Array, "*N"]
     next_slots: Float[Array, "*N K M"]
+    next_reward: Float[Array, "*N"]
+    ended: Bool[Array, "*N"]  # solved: z_{t+1} is the last scene. Running out of time is no end.
 
 
 def value_loss(
-    model: Reward, target: Reward, transition: Callable[[Array, Array], Imagined], batch: Step
+    model: Reward,
+    target: Reward,
+    transition: Callable[[Array, Array], Imagined],
+    batch: Step,
+    discount: float,
 ) -> tuple[Float[Array, ""], dict[str, Array]]:
     """The paper's three losses: TD, TD to the imagined slots, and agreement of the two.
 
-    `target` gives the values that are bootstrapped from; the paper does not say, and `model` itself will do.
+    V(z_t) = r_t + discount V(z_{t+1}), and a last scene is worth its reward. `target` gives the values that are
+    bootstrapped from; the paper does not say, and `model` itself will do.
     """
     imagined = jax.lax.stop_gradient(transition(batch.slots, batch.action).slots)
-    value = model(batch.slots)
-    td = jnp.mean((_bootstrap(batch, target(batch.next_slots)) - value) ** 2)
-    td_imagined = jnp.mean((_bootstrap(batch, target(imagined)) - value) ** 2)
-    consistency = jnp.mean((model(batch.next_slots) - model(imagined)) ** 2)
+    value, arrived = model(batch.slots), model(batch.next_slots)
+
+    def error(following: Float[Array, " B"]) -> Float[Array, " B"]:
+        worth = jnp.where(batch.ended, batch.next_reward, following)
+        return (jax.lax.stop_gradient(batch.reward + discount * worth) - value) ** 2
+
+    last = jnp.where(batch.ended, (batch.next_reward - arrived) ** 2, 0.0)
+    td = jnp.mean(error(target(batch.next_slots)) + last)
+    td_imagined = jnp.mean(error(target(imagined)))
+    consistency = jnp.mean((arrived - model(imagined)) ** 2)
     total = td + td_imagined + consistency
     return total, {"td": td, "td_imagined": td_imagined, "consistency": consistency}
-
-
-def _bootstrap(batch: Step, following: Float[Array, " B"]) -> Float[Array, " B"]:
-    return jax.lax.stop_gradient(batch.reward + batch.discount * following)

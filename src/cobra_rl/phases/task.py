@@ -139,13 +139,13 @@ def solve(
             log.say(f"Stopped at step {step} of {steps}; the same command goes on from here.")
             return None
     compared = context(problem.task, problem.variant, final, FINAL_SEED)
-    result = {"command": command_line()} | settings
-    result |= {"minutes": (seconds + time.monotonic() - began) / 60, "context": compared, "seeds": []}
+    rows = []
     for seed in range(seeds):
         where = (problem.task, problem.variant, final, FINAL_SEED)
         scores = greedy_scores(config, frozen, predictor(seed), *where)
-        summary = _summary(seed, episodes[seed], confirmed[seed])
-        result["seeds"].append(summary | scores | normalised_reward(scores, compared))
+        rows.append(_summary(seed, episodes[seed], confirmed[seed]) | scores | normalised_reward(scores, compared))
+    minutes = (seconds + time.monotonic() - began) / 60
+    result = {"command": command_line()} | settings | {"minutes": minutes, "context": compared, "seeds": rows}
     _write_json(folder / "result.json", result)
     return result
 

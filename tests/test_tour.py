@@ -1,0 +1,93 @@
+"""The notebook runs from its first cell to its last, and what it says is true."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TOUR = ROOT / "notebooks" / "tour.py"
+TEXT = TOUR.read_text()
+
+# In a process of its own, which can be told to compile fast instead of well: compilation is most of the time.
+FACTS = """
+import json, runpy, sys
+import jaxtyping
+jaxtyping.install_import_hook("cobra_rl", "beartype.beartype")
+import matplotlib.pyplot as plt
+import numpy as np
+
+tour = runpy.run_path(sys.argv[1])
+contrast = []
+for number in plt.get_fignums():
+    canvas = plt.figure(number).canvas
+    canvas.draw()
+    contrast.append(float(np.asarray(canvas.buffer_rgba())[..., :3].std()))
+e_pred, on_sprite = np.asarray(tour["e_pred"]), tour["on_sprite"]
+truth, predicted, _ = (values.ravel() for values in tour["maps"].values())
+facts = {
+    "contrast": contrast,
+    "error": float(np.mean(tour["difference"] ** 2)),
+    "distance": float(tour["distance"].max()),
+    "slots": len(tour["sprite_slots"]),
+    "sprites": len(tour["truth"]),
+    "e_pred": [float(e_pred[where].mean()) for where in (on_sprite, ~on_sprite)],
+    "hits": [float(tour["uniform_hits"]), float(tour["curious_hits"])],
+    "share": {name: float(np.mean(values)) for name, values in tour["share"].items()},
+    "likeness": float(np.corrcoef(truth, predicted)[0, 1]),
+}
+print(json.dumps(facts))
+"""
+
+
+@pytest.fixture(scope="module")
+def facts(tmp_path_factory):
+    settings = {"TOUR_STEPS": "100", "TOUR_EPISODES": "4", "TOUR_CLICKS": "100", "MPLBACKEND": "Agg"}
+    cache = tmp_path_factory.mktemp("jax")
+    settings |= {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "JAX_COMPILATION_CACHE_DIR": str(cache)}
+    env = {name: value for name, value in os.environ.items() if name != "DISPLAY"} | settings
+    command = [sys.executable, "-W", "error", "-c", FACTS, str(TOUR)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_all_pictures_are_drawn(facts):
+    assert len(facts["contrast"]) >= 12
+    assert min(facts["contrast"]) > 20.0
+
+
+def test_it_looks(facts):
+    assert facts["error"] < 0.001
+    assert facts["slots"] == facts["sprites"]
+    assert facts["distance"] < 0.02
+
+
+def test_it_explores(facts):
+    on_sprites, elsewhere = facts["e_pred"]
+    assert on_sprites > 3.0 * elsewhere
+    uniform, curious = facts["hits"]
+    assert uniform < 0.2
+    assert curious > 0.7
+
+
+def test_it_wants_and_acts(facts):
+    assert facts["likeness"] > 0.3  # of what it predicts all over the frame to the truth
+    assert facts["share"]["cobra"] > facts["share"]["random"] + 0.2
+
+
+def test_cells_are_few_and_each_is_introduced():
+    cells = re.findall(r"^# %%(.*)$", TEXT, re.MULTILINE)
+    assert 15 <= cells.count("") <= 25
+    assert cells == [" [markdown]", ""] * (len(cells) // 2)
+
+
+def test_the_files_it_names_exist():
+    named = re.findall(r"`((?:src|docs|notebooks)/[\w/.]+)`", TEXT)
+    assert len(named) >= 3
+    for name in named:
+        assert (ROOT / name).exists(), name
