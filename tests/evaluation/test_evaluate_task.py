@@ -9,6 +9,7 @@ from cobra_rl.evaluation.task import (
     interquartile_mean,
     knowing,
     normalised_reward,
+    or_never,
     play_episodes,
     random_policy,
     window_won,
@@ -30,6 +31,13 @@ def test_the_interquartile_mean_is_scipys(count):
         assert interquartile_mean(values) == pytest.approx(scipy.stats.trim_mean(values, 0.25))
     fine = np.repeat(np.sort(values), 4)  # in quarters: then trimming a quarter cuts between values
     assert interquartile_mean(values) == pytest.approx(scipy.stats.trim_mean(fine, 0.25))
+
+
+def test_a_seed_that_never_got_there_counts_as_infinite():
+    counts = or_never([400, None, 700, 800, 900])
+    assert interquartile_mean(counts) == pytest.approx((0.15 * 700 + 0.2 * 800 + 0.15 * 900) / 0.5)
+    assert bootstrap_interval(counts, draws=200)[1] == np.inf
+    assert interquartile_mean(or_never([400, None, 700, None, 900])) == np.inf
 
 
 def test_the_interval_holds_the_mean():

@@ -5,6 +5,7 @@ Axes: E episodes played side by side, P proposals.
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -157,16 +158,22 @@ def window_won(success: Sequence[bool]) -> bool:
 
 
 def interquartile_mean(values: Values) -> float:
-    """Mean of the middle half; parts of values count in parts."""
+    """Mean of the middle half; parts of values count in parts. Infinite values (never) may be among the others."""
     ordered = np.sort(np.asarray(values, float))
     edges = np.arange(len(ordered) + 1) / len(ordered)
     weight = np.clip(np.minimum(edges[1:], 0.75) - np.maximum(edges[:-1], 0.25), 0.0, None)
-    return float((weight * ordered).sum() / weight.sum())
+    counts = weight > 0.0
+    return float((weight[counts] * ordered[counts]).sum() / weight.sum())
+
+
+def or_never(counts: Sequence[int | None]) -> list[float]:
+    """Steps or episodes of each seed; a seed that never got there counts as infinitely many."""
+    return [math.inf if count is None else float(count) for count in counts]
 
 
 def bootstrap_interval(values: Values, level: float = 0.95, draws: int = 10_000) -> tuple[float, float]:
     """Percentile interval of the interquartile mean over seeds."""
     array, rng = np.asarray(values, float), np.random.default_rng(0)
     means = [interquartile_mean(array[rng.integers(len(array), size=len(array))]) for _ in range(draws)]
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], method="nearest")
     return float(low), float(high)

@@ -1,5 +1,6 @@
 """What a run of `cobra solve` came to: a table, a learning curve and a film."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from rich.table import Table
 
 from cobra_rl.agents.agent import Agent
 from cobra_rl.evaluation.report import write_figures
-from cobra_rl.evaluation.task import CONTEXT, bootstrap_interval, greedy_scores, interquartile_mean, searching
+from cobra_rl.evaluation.task import CONTEXT, bootstrap_interval, greedy_scores, interquartile_mean, or_never, searching
 from cobra_rl.figures.learning import learning_curve
 from cobra_rl.figures.style import write
 from cobra_rl.films import beside, film, save_gif
@@ -97,10 +98,10 @@ def summary(values: Sequence[float]) -> str:
 
 def _middle(seeds: Sequence[Mapping[str, Any]], name: str) -> str:
     counts = [seed.get(name) for seed in seeds]
-    reached = [count for count in counts if count is not None]
-    if len(reached) == len(counts):
-        return f"{interquartile_mean(reached):.0f}"
-    return f"{len(reached)} of {len(counts)} seeds got there"
+    reached, middle = sum(count is not None for count in counts), interquartile_mean(or_never(counts))
+    if reached == len(counts):
+        return f"{middle:.0f}"
+    return ("" if math.isinf(middle) else f"{middle:.0f}; ") + f"{reached} of {len(counts)} seeds got there"
 
 
 def _count(value: int | None) -> str:

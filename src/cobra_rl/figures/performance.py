@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from cobra_rl.evaluation.task import bootstrap_interval, interquartile_mean
+from cobra_rl.evaluation.task import bootstrap_interval, interquartile_mean, or_never
 from cobra_rl.figures.style import COLORS, RESULTS, Drawn
 from cobra_rl.pretrained import Curious
 from cobra_rl.spriteworld import MODES
@@ -111,27 +111,31 @@ def _exists(agent: Agent, task: str) -> bool:
     return (RESULTS / agent.pattern.format(task)).exists()
 
 
-def _bar(axes: Axes, place: float, width: float, values: Sequence[float], color: str) -> float:
+def _bar(axes: Axes, place: float, width: float, values: Sequence[float], color: str) -> None:
     """Interquartile mean, its interval and the seeds."""
     mean, (low, high) = interquartile_mean(values), bootstrap_interval(values)
     axes.bar(place, mean, 0.92 * width, color=color, alpha=0.85)
     axes.errorbar(place, mean, [[max(0.0, mean - low)], [max(0.0, high - mean)]], color="black", linewidth=1.0)
     axes.plot(np.full(len(values), place), values, ".", color="black", markersize=2.5, alpha=0.5)
-    return mean
 
 
 def _steps(axes: Axes, place: float, width: float, result: Mapping[str, Any], color: str) -> None:
-    """Steps to 90 %; where not all seeds got there, a pale bar as high as the budget says how many did."""
+    """Steps to 90 %; where too many seeds never got there for a mean, a pale bar is as high as the budget."""
     counts = [seed["steps_to_90"] for seed in result["seeds"]]
     reached = [count for count in counts if count is not None]
-    if len(reached) == len(counts):
-        mean = _bar(axes, place, width, reached, color)
-        axes.annotate(f"{mean:.0f}", (place, mean), (0, 7), textcoords="offset points", ha="center", fontsize=7)
-        return
-    axes.bar(place, result["steps"], 0.92 * width, color=color, alpha=0.2)
+    mean, (low, high) = interquartile_mean(or_never(counts)), bootstrap_interval(or_never(counts))
+    text = f"{len(reached)} of {len(counts)}" if len(reached) < len(counts) else ""
+    if np.isinf(mean):
+        mean = result["steps"]
+        axes.bar(place, mean, 0.92 * width, color=color, alpha=0.2)
+    else:
+        axes.bar(place, mean, 0.92 * width, color=color, alpha=0.85)
+        high = min(high, result["steps"])
+        axes.errorbar(place, mean, [[max(0.0, mean - low)], [max(0.0, high - mean)]], color="black", linewidth=1.0)
+        text = f"{mean:.0f}" + (f"\n({text})" if text else "")
     axes.plot(np.full(len(reached), place), reached, ".", color="black", markersize=2.5, alpha=0.5)
-    text = f"{len(reached)} of {len(counts)}"
-    axes.annotate(text, (place, result["steps"]), (0, 2), textcoords="offset points", ha="center", fontsize=7)
+    top = max([mean, min(high, result["steps"]), *reached])
+    axes.annotate(text, (place, top), (0, 2), textcoords="offset points", ha="center", fontsize=7)
 
 
 def _compared(axes: Axes, results: Mapping[str, Mapping[str, Any]], mode: str) -> None:
@@ -151,7 +155,8 @@ def _budget(series: Mapping[Agent, Mapping[str, Mapping[str, Any]]]) -> str:
     episodes = _range([result["final"] for result in results])
     return (
         f"Interquartile means with 95 % bootstrap intervals over {seeds} seeds (dots), {episodes} greedy episodes "
-        f"each, after {steps} rewarded steps. A pale bar is as high as the budget where not all seeds got there."
+        f"each, after {steps} rewarded steps. Seeds that never got to 90 % count as infinite; "
+        "a pale bar is as high as the budget where that makes the mean infinite."
     )
 
 

@@ -1,11 +1,13 @@
 """The tables of the report, as HTML: what was measured, what was asked, and the command behind it."""
 
 import html
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from cobra_rl.evaluation.report import EXPLORE_ROWS, VISION_ROWS
+from cobra_rl.evaluation.task import or_never
 from cobra_rl.report.measured import Measured, Score, of_seeds, score
 from cobra_rl.spriteworld import MODES
 
@@ -205,11 +207,13 @@ def _strip(found: Score, context: Mapping[str, float]) -> str:
 
 
 def _soon(result: Measured, name: str) -> str:
-    """Over seeds; if some never got there, how many did."""
-    reached, seeds = of_seeds(result, name), len(result.record["seeds"])
-    if len(reached) < seeds:
-        return f"{len(reached)} of {seeds} {'seeds' if seeds > 1 else 'seed'} got there"
-    return _with_interval(score(reached), ",.0f")
+    """Over seeds; if some never got there, how many did, and the mean if it is finite all the same."""
+    counts = [seed.get(name) for seed in result.record["seeds"]]
+    found, reached = score(or_never(counts)), sum(count is not None for count in counts)
+    if reached == len(counts):
+        return _with_interval(found, ",.0f")
+    mean = "" if math.isinf(found.mean) else f"<b>{found.mean:,.0f}</b>, "
+    return f"{mean}{reached} of {len(counts)} {'seeds' if len(counts) > 1 else 'seed'} got there"
 
 
 def _with_interval(found: Score, style: str) -> str:
