@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint format clean
+.PHONY: help demo test figures report bench lint format clean
 
 help:  ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -14,6 +14,12 @@ demo: .venv/base  ## the main job: learn a task from reward, with the shipped we
 
 test: .venv/test  ## all tests
 	$(BIN)/python -m pytest
+
+figures: .venv/base  ## all figures of the paper that the results support, in runs/figures
+	$(BIN)/cobra figures
+
+report: .venv/base  ## the story of the agent on one page, runs/report.html
+	$(BIN)/cobra report
 
 bench: .venv/test .venv/bench  ## measure the environment beside the real package, vision beside PyTorch, the other phases
 	$(BIN)/python benchmarks/env.py

@@ -16,6 +16,7 @@ COMMANDS = {
     "train vision": commands.TrainVision,
     "train explore": commands.TrainExplore,
     "solve": commands.Solve,
+    "watch": commands.Watch,
     "evaluate": evaluate_commands.EvaluateRun,
     "evaluate vision": evaluate_commands.EvaluateVision,
     "evaluate explore": evaluate_commands.EvaluateExplore,

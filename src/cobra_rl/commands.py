@@ -228,6 +228,37 @@ class Solve:
 
 
 @dataclass(frozen=True)
+class Watch:
+    """Watch an agent: write a GIF of it at a task, beside the slots that it sees and the scenes that it imagines."""
+
+    task: Annotated[Goal, tyro.conf.Positional]
+    """The task; by default its shipped agent plays."""
+    mode: Mode = "train"
+    """train, or test: the task's robustness test."""
+    run_folder: Annotated[Path | None, tyro.conf.arg(name="run")] = None
+    """A run of `cobra solve` whose agent is to play; by default the shipped one."""
+    frames: int = 60
+    """How many; episodes follow one another."""
+    seed: int = 0
+    """The same seed writes the same film."""
+    out: Path | None = None
+    """Where to write; by default a file under runs/watch/."""
+
+    def run(self) -> None:
+        from cobra_rl import spriteworld
+        from cobra_rl.agents.agent import Agent
+        from cobra_rl.films import save_gif
+        from cobra_rl.watch import watch
+
+        if not 1 <= self.frames <= 10_000:
+            raise ValueError(f"--frames is {self.frames}; it must lie between 1 and 10,000.")
+        agent = Agent.load(self.run_folder) if self.run_folder else Agent.pretrained(self.task)
+        path = self.out or Path("runs", "watch", f"{self.task}-{self.mode}.gif")
+        save_gif(watch(agent, spriteworld.make(self.task, self.mode), self.frames, self.seed, size=192), path, fps=3.0)
+        print(f"Film: {path}")
+
+
+@dataclass(frozen=True)
 class Figures:
     """Draw the paper's figures from the shipped weights and published results: a PNG each, its caption beside it."""
 

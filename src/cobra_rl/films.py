@@ -42,7 +42,7 @@ def film(policy: Policy, parameters: Any, env: Spriteworld, frames: int, seed: i
         for state, action in zip(episode.states, episode.actions, strict=False):
             pictures.append(np.asarray(render(state, size, action=action, goals=env.goals)))
         last = np.asarray(render(episode.states[-1], size, goals=env.goals))
-        pictures += [_framed(last, "#35b779" if episode.success else "#d95f02")] * 3
+        pictures += [framed(last, episode.success)] * 3
         number += 1
     return pictures[:frames]
 
@@ -73,8 +73,9 @@ def captioned(frame: Frame, caption: str, margin: int = 4, height: int = 18) -> 
     return np.asarray(image)
 
 
-def _framed(frame: Frame, color: str) -> Frame:
+def framed(frame: Frame, success: bool) -> Frame:
     """With a coloured border: how an episode ended."""
+    color = "#35b779" if success else "#d95f02"
     image = Image.fromarray(frame)
     ImageDraw.Draw(image).rectangle((0, 0, frame.shape[1] - 1, frame.shape[0] - 1), outline=color, width=4)
     return np.asarray(image)

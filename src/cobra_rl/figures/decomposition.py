@@ -5,7 +5,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cobra_rl.evaluation.vision import TEST_SEED, fixed_scenes
-from cobra_rl.figures.style import TIGHT, Drawn, show
+from cobra_rl.figures.style import TIGHT, Drawn, colored_masks, show
 from cobra_rl.pretrained import Vision
 
 SCENES = 10
@@ -20,7 +20,7 @@ def decomposition(vision: Vision) -> Drawn:
     alone = decoded.components * decoded.masks[..., None]
     rows = {
         "scene": images,
-        "attention": _colored(attention),
+        "attention": colored_masks(attention),
         "reconstruction": decoded.image,
         **{f"slot {k}" + (" (background)" if k == 0 else ""): alone[:, k] for k in range(alone.shape[1])},
     }
@@ -36,20 +36,3 @@ def decomposition(vision: Vision) -> Drawn:
         "sprites. Rows: the scene; the attention masks, a colour a slot; the reconstruction V_dec(V_enc(x)); each "
         "slot's own picture under the decoder's mask. Slots that are not needed stay blank.",
     )
-
-
-def _colored(masks: np.ndarray) -> np.ndarray:
-    """Masks [B, K, H, W] -> one picture [B, H, W, 3]: a colour a slot, the background dark."""
-    palette = np.array(
-        [
-            [0.15, 0.15, 0.15],
-            [0.90, 0.62, 0.00],
-            [0.34, 0.71, 0.91],
-            [0.00, 0.62, 0.45],
-            [0.94, 0.89, 0.26],
-            [0.00, 0.45, 0.70],
-            [0.84, 0.37, 0.00],
-            [0.80, 0.47, 0.65],
-        ]
-    )
-    return np.einsum("bkhw,kc->bhwc", masks, palette[np.arange(masks.shape[1]) % len(palette)])

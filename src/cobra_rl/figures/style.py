@@ -42,6 +42,23 @@ def show(axes: Axes, picture: UInt8[np.ndarray, "H W 3"] | Float[np.ndarray, "H 
     axes.spines[:].set(visible=True, color=FRAME, linewidth=0.6)
 
 
+def colored_masks(masks: Float[np.ndarray, "B K H W"]) -> Float[np.ndarray, "B H W 3"]:
+    """One picture a scene: a colour a slot, the background dark."""
+    palette = np.array(
+        [
+            [0.15, 0.15, 0.15],
+            [0.90, 0.62, 0.00],
+            [0.34, 0.71, 0.91],
+            [0.00, 0.62, 0.45],
+            [0.94, 0.89, 0.26],
+            [0.00, 0.45, 0.70],
+            [0.84, 0.37, 0.00],
+            [0.80, 0.47, 0.65],
+        ]
+    )
+    return np.einsum("bkhw,kc->bhwc", masks, palette[np.arange(masks.shape[1]) % len(palette)])
+
+
 def write(drawn: Drawn, name: str, folder: Path) -> Path:
     """Writes NAME.png and, beside it, NAME.txt with the caption."""
     folder.mkdir(parents=True, exist_ok=True)
