@@ -16,6 +16,8 @@ from cobra_rl.cli import main
 main()
 """
 
+QUICK = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}  # compiling is most
+
 
 def cobra(command: Sequence[str], folder: Path, cache: Path, stop_at: Path | None = None) -> str:
     """The output of `cobra COMMAND --out folder`; SIGTERM once `stop_at` exists.
@@ -24,7 +26,7 @@ def cobra(command: Sequence[str], folder: Path, cache: Path, stop_at: Path | Non
     """
     with subprocess.Popen(
         [sys.executable, "-c", ON_ONE_CORE, *command, "--out", str(folder)],
-        env=os.environ | {"JAX_COMPILATION_CACHE_DIR": str(cache), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"},
+        env=os.environ | QUICK | {"JAX_COMPILATION_CACHE_DIR": str(cache)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -30,9 +30,20 @@ def test_play_random_writes_a_moving_picture(tmp_path, capsys):
         assert not np.array_equal(first, np.asarray(film.convert("RGB")))
 
 
+def test_watch_films_the_shipped_agent_beside_what_it_sees_and_imagines(tmp_path, capsys):
+    out = tmp_path / "watch.gif"
+    cli.main(["watch", "goal_finding_new_shape", "--mode", "test", "--frames", "3", "--out", str(out)])
+    assert str(out) in capsys.readouterr().out
+    with Image.open(out) as film:
+        assert film.width > 2.9 * film.height * 192 / 214  # three pictures side by side
+        assert film.n_frames >= 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (["watch", "sorting", "--frames", "0"], "--frames is 0; it must lie between 1 and 10,000"),
+        (["watch", "sorting", "--run", "nowhere"], "nowhere is no run of `cobra solve`"),
         (["play-random", "sorting", "--steps", "0"], "--steps is 0; it must lie between 1 and 10000"),
         (["play-random", "sorting", "--size", "9"], "--size is 9; it must lie between 16 and 2048"),
         (["play-random", "sorting", "--steps", "1", "--out", "/dev/null/x.gif"], "/dev/null"),

@@ -27,7 +27,9 @@ def test_commands_and_files_exist():
     for link in re.findall(r"\]\(([^)#]+)\)", README):
         assert (ROOT / link).exists(), link
     tree = README[README.index("src/cobra_rl/\n") :]
-    ours = {path.name for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")}
+    ours = {
+        path.name for folder in ("src", "tests", "benchmarks", "notebooks") for path in (ROOT / folder).rglob("*.py")
+    }
     assert set(re.findall(r"\b([a-z_]+\.py)\b", tree)) <= ours
 
 
@@ -47,3 +49,11 @@ def test_cobra_commands_run(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     cli.main(command.split())
     assert (tmp_path / capsys.readouterr().out.split()[-1]).exists()
+
+
+@pytest.mark.parametrize("command", re.findall(r"^\.venv/bin/cobra ([^#\n]+)", README, re.MULTILINE))
+def test_long_commands_are_understood(command):
+    """Those that take minutes or hours; tests of their phases run them on small settings."""
+    from cobra_rl import cli
+
+    assert cli.parse(command.replace("[", "").replace("]", "").split())

@@ -25,13 +25,17 @@ COMMANDS = {
 }
 
 
+def parse(words: list[str]) -> commands.Command:
+    """What is asked for, not yet done."""
+    if " ".join(words[:2]) in COMMANDS:  # two words name one command
+        words = [" ".join(words[:2]), *words[2:]]
+    return tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="cobra", description=__doc__, args=words)
+
+
 def main(args: list[str] | None = None) -> None:
     """Runs a command; a user's mistake is one sentence on stderr and exit code 2."""
     keep_compilations()
-    words = sys.argv[1:] if args is None else args
-    if " ".join(words[:2]) in COMMANDS:  # two words name one command
-        words = [" ".join(words[:2]), *words[2:]]
-    command = tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="cobra", description=__doc__, args=words)
+    command = parse(sys.argv[1:] if args is None else args)
     try:
         command.run()
     except (ValueError, OSError, ArithmeticError) as error:

@@ -16,13 +16,25 @@ def test_the_cli_lists_the_figures():
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_a_figure_and_its_caption_are_written(name, tmp_path, capsys):
+def test_a_figure_and_its_caption_are_written(name, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("cobra_rl.figures.solving.TASKS", {"clustering": "clustering"})  # the others are alike
     cli.main(["figures", name, "--out", str(tmp_path)])
     assert str(tmp_path / f"{name}.png") in capsys.readouterr().out
     with Image.open(tmp_path / f"{name}.png") as picture:
         assert picture.width > 1000
         assert np.asarray(picture.convert("RGB")).std() > 30.0
     assert (tmp_path / f"{name}.txt").read_text().endswith(".\n")
+
+
+def test_of_all_figures_those_without_results_are_left_out(tmp_path, capsys, monkeypatch):
+    def missing(_):
+        raise FileNotFoundError("There are no results of it.")
+
+    monkeypatch.setattr("cobra_rl.figures.FIGURES", {"sparse": missing})
+    cli.main(["figures", "--out", str(tmp_path)])
+    assert "sparse: left out. There are no results of it." in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        cli.main(["figures", "sparse", "--out", str(tmp_path)])
 
 
 def test_the_first_two_latents_are_the_place():

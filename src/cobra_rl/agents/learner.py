@@ -102,11 +102,14 @@ def step(
     fresh = jax.vmap(env.initial)(keys[3])
     envs = where_rows(done, fresh, after)
 
-    def see(envs: EnvState) -> Array:
-        return monet.encode(frozen.vision, jax.vmap(env.draw)(envs))
+    reached = monet.encode(frozen.vision, jax.vmap(env.draw)(after))
 
-    reached = see(after)
-    seen = jax.lax.cond(done.any(), see, lambda _: reached, envs)  # after an end, another scene
+    def begin_anew(row: tuple[EnvState, Array, Array]) -> Array:
+        """After an end another scene is seen: rare enough to be worth a branch for each seed."""
+        fresh, done, slots = row
+        return jax.lax.cond(done, lambda: monet.encode(frozen.vision, env.draw(fresh)[None])[0], lambda: slots)
+
+    seen = jax.lax.map(begin_anew, (envs, done, reached))
     learnt = jnp.minimum(reward, config.most_reward) / (1.0 if sparse else config.reward_unit)
     happened = Step(state.slots, state.reward, action, reached, learnt, success)
     memory = jax.vmap(_remember)(state.memory, happened)
