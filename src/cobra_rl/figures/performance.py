@@ -94,7 +94,7 @@ def _bars(agents: Sequence[Agent], log: bool) -> tuple[Figure, str]:
     for axes, (mode, label) in zip(rows, PANELS.items(), strict=False):
         _compared(axes, next(iter(series.values())), mode)
         axes.set(ylabel=label, ylim=(0.0, 1.05), yticks=(0.0, 0.5, 1.0))
-    rows[-1].set(ylabel="rewarded steps\nto 90 %", xticks=range(len(TASKS)))
+    rows[-1].set(ylabel="rewarded steps\nto 90 %", xticks=range(len(TASKS)), xlim=(-0.6, len(TASKS) - 0.4))
     rows[-1].set_xticklabels(list(TASKS.values()), fontsize=8)
     if log:
         rows[-1].set(yscale="log", ylim=(50.0, None))
