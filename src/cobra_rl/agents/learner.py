@@ -88,14 +88,19 @@ def begin(config: TaskConfig, env: Spriteworld, frozen: Frozen, keys: Key[Array,
 def step(
     config: TaskConfig, env: Spriteworld, frozen: Frozen, sparse: bool, state: TaskState
 ) -> tuple[TaskState, Outcome]:
-    """One environment step and N updates for each seed. With `sparse`, the reward is 1 on success and 0 otherwise."""
+    """One environment step and N updates for each seed. With `sparse`, the reward is 1 on success and 0 otherwise.
+
+    Where rewards are sparse, proposals are chosen at random until the first one: until then there is nothing to search
+    for, and the untrained predictor would push everything its own way.
+    """
     keys = jax.vmap(lambda key: jax.random.split(key, 5), out_axes=1)(state.key)
 
-    def choose(predictor: Reward, slots: Array, key: PRNGKeyArray) -> Array:
-        options = (config.proposals, config.epsilon, config.depth)
+    def choose(predictor: Reward, memory: Memory, slots: Array, key: PRNGKeyArray) -> Array:
+        epsilon = jnp.where(memory.steps.next_reward.any(), config.epsilon, 1.0) if sparse else config.epsilon
+        options = (config.proposals, epsilon, config.depth)
         return search(frozen.exploration, frozen.transition, predictor, slots, key, *options).action
 
-    action = jax.vmap(choose)(state.predictor, state.slots, keys[1])
+    action = jax.vmap(choose)(state.predictor, state.memory, state.slots, keys[1])
     after, reward, success, truncated, _ = jax.vmap(env.advance)(keys[2], state.envs, action)
     reward = success.astype(jnp.float32) if sparse else reward
     done = success | truncated

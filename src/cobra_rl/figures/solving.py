@@ -34,8 +34,8 @@ def solving(_: Curious) -> Drawn:
     return Drawn(
         figure,
         "The agent solving the six tasks: five frames of an episode from its first to its last, the steps between them "
-        "evenly spread. Arrows are actions, crossed circles are goals that the agent does not see (the large circle: "
-        "near enough). Greedy; for each row the first episode of a fixed seed that lasts at least four steps, solved "
+        "evenly spread. Arrows are actions, crossed circles are goals that the agent does not see. "
+        "Greedy; for each row the first episode of a fixed seed that lasts at least four steps, solved "
         "or not.",
     )
 
