@@ -5,6 +5,7 @@ and then solves new tasks from a few hundred rewarded steps.
 """
 
 import sys
+from typing import Any
 
 import tyro
 
@@ -25,8 +26,8 @@ COMMANDS = {
 }
 
 
-def parse(words: list[str]) -> commands.Command:
-    """What is asked for, not yet done."""
+def parse(words: list[str]) -> Any:
+    """What is asked for, not yet done: one of COMMANDS, with its `run`."""
     if " ".join(words[:2]) in COMMANDS:  # two words name one command
         words = [" ".join(words[:2]), *words[2:]]
     return tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="cobra", description=__doc__, args=words)

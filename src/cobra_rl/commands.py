@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import tyro
 
@@ -37,12 +37,6 @@ FigureName = Literal[
     "sparse",
     "ablation",
 ]
-
-
-class Command(Protocol):
-    """What all commands can do."""
-
-    def run(self) -> None: ...
 
 
 @dataclass(frozen=True)

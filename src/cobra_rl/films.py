@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw
 from cobra_rl.evaluation.task import Policy
 from cobra_rl.spriteworld import EnvState, Spriteworld, render
 
-Frame = UInt8[np.ndarray, "H W 3"]
+Frame = UInt8[np.ndarray, "_ _ 3"]  # of any size
 
 
 class Episode(NamedTuple):

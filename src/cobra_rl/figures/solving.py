@@ -21,7 +21,8 @@ def solving(_: Curious) -> Drawn:
     figure = Figure(figsize=(2 * FRAMES * 0.95 + 1.4, len(TASKS) * 0.95 + 0.3))
     widths = [1.0] * FRAMES + [0.25] + [1.0] * FRAMES  # a gap between the modes
     margins = {"left": 0.12, "right": 0.995, "bottom": 0.01, "top": 0.95, "wspace": 0.04, "hspace": 0.06}
-    grid = figure.subplots(len(TASKS), len(widths), gridspec_kw=margins | {"width_ratios": widths})
+    shares = margins | {"width_ratios": widths}
+    grid = figure.subplots(len(TASKS), len(widths), gridspec_kw=shares, squeeze=False)
     for row, (task, label) in zip(grid, TASKS.items(), strict=True):
         row[FRAMES].set_visible(False)
         agent = Agent.pretrained(task)
