@@ -1,5 +1,6 @@
 """The figures, from the shipped weights."""
 
+import json
 import sys
 import typing
 
@@ -9,6 +10,7 @@ from PIL import Image
 
 from cobra_rl import cli, commands, load_pretrained
 from cobra_rl.figures import FIGURES
+from cobra_rl.figures.style import RESULTS
 from cobra_rl.figures.traversals import STEPS, _example
 
 
@@ -16,7 +18,7 @@ def test_the_cli_lists_the_figures():
     assert typing.get_args(commands.FigureName) == tuple(FIGURES)
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", [name for name in FIGURES if name != "ablation"])
 def test_a_figure_and_its_caption_are_written(name, tmp_path, capsys, monkeypatch):
     module = sys.modules["cobra_rl.figures.solving"]
     monkeypatch.setattr(module, "TASKS", {"clustering": "clustering"})  # the others are alike
@@ -26,6 +28,22 @@ def test_a_figure_and_its_caption_are_written(name, tmp_path, capsys, monkeypatc
         assert picture.width > 1000
         assert np.asarray(picture.convert("RGB")).std() > 30.0
     assert (tmp_path / f"{name}.txt").read_text().endswith(".\n")
+
+
+def test_the_ablation_shows_lost_seeds_and_is_not_drawn_without_its_results(tmp_path, monkeypatch, capsys):
+    (tmp_path / "solve").mkdir()
+    result = json.loads((RESULTS / "solve" / "sorting.json").read_text())
+    (tmp_path / "solve" / "sorting.json").write_text(json.dumps(result))
+    monkeypatch.setattr(sys.modules["cobra_rl.figures.performance"], "RESULTS", tmp_path)
+    with pytest.raises(SystemExit):
+        cli.main(["figures", "ablation", "--out", str(tmp_path)])
+    assert "There is no result of `cobra solve --no-exploration-policy`" in capsys.readouterr().err
+    for seed in result["seeds"][1:]:
+        seed["steps_to_90"] = None
+    (tmp_path / "solve" / "sorting-uniform.json").write_text(json.dumps(result))
+    drawn = FIGURES["ablation"](load_pretrained())
+    texts = [text.get_text() for axes in drawn.figure.axes for text in axes.texts]
+    assert f"1 of {len(result['seeds'])}" in texts
 
 
 def test_of_all_figures_those_without_results_are_left_out(tmp_path, capsys, monkeypatch):

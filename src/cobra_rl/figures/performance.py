@@ -54,6 +54,8 @@ def performance(_: Curious) -> Drawn:
 
 def ablation(_: Curious) -> Drawn:
     """With and without the exploration policy at task time."""
+    if not any(_exists(UNIFORM, task) for task in TASKS):
+        raise FileNotFoundError("There is no result of `cobra solve --no-exploration-policy` in this clone's results.")
     drawn, budget = _bars((COBRA, UNIFORM), log=False)
     return Drawn(
         drawn,
