@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,9 +63,9 @@ def ablation(_: Curious) -> Drawn:
     )
 
 
-def read_result(file: str, results: Path = RESULTS) -> dict[str, Any]:
+def read_result(file: str) -> dict[str, Any]:
     """A result of `cobra solve`, as published."""
-    path = results / file
+    path = RESULTS / file
     if not path.exists():
         raise FileNotFoundError(f"There is no {file} in the results of this clone: this figure is drawn from it.")
     return json.loads(path.read_text())
