@@ -159,11 +159,16 @@ def window_won(success: Sequence[bool]) -> bool:
 
 def interquartile_mean(values: Values) -> float:
     """Mean of the middle half; parts of values count in parts. Infinite values (never) may be among the others."""
-    ordered = np.sort(np.asarray(values, float))
-    edges = np.arange(len(ordered) + 1) / len(ordered)
+    return float(_middle_means(np.asarray(values, float)[None])[0])
+
+
+def _middle_means(rows: Float[np.ndarray, "R N"]) -> Float[np.ndarray, " R"]:
+    """The interquartile mean of each row."""
+    count = rows.shape[1]
+    edges = np.arange(count + 1) / count
     weight = np.clip(np.minimum(edges[1:], 0.75) - np.maximum(edges[:-1], 0.25), 0.0, None)
     counts = weight > 0.0
-    return float((weight[counts] * ordered[counts]).sum() / weight.sum())
+    return np.sort(rows, axis=1)[:, counts] @ weight[counts] / weight.sum()
 
 
 def or_never(counts: Sequence[int | None]) -> list[float]:
@@ -174,6 +179,6 @@ def or_never(counts: Sequence[int | None]) -> list[float]:
 def bootstrap_interval(values: Values, level: float = 0.95, draws: int = 10_000) -> tuple[float, float]:
     """Percentile interval of the interquartile mean over seeds."""
     array, rng = np.asarray(values, float), np.random.default_rng(0)
-    means = [interquartile_mean(array[rng.integers(len(array), size=len(array))]) for _ in range(draws)]
+    means = _middle_means(array[rng.integers(len(array), size=(draws, len(array)))])
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], method="nearest")
     return float(low), float(high)
