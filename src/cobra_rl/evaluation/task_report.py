@@ -16,6 +16,7 @@ from cobra_rl.figures.style import write
 from cobra_rl.films import beside, film, save_gif
 from cobra_rl.spriteworld import MODES, make
 
+SOON = {"steps_to_90": "steps to 90 %", "episodes_to_90": "episodes to 90 %"}
 FRAMES, FPS = 60, 4.0
 TEST_SEED = 1919  # of the episodes of `cobra evaluate RUN`: others than those at the end of the run
 
@@ -56,35 +57,31 @@ def report_run(folder: Path, episodes: int, out: Path | None) -> dict[str, Any]:
 
 def print_table(result: Mapping[str, Any]) -> None:
     """A row a seed, then their interquartile mean with its interval, then what to compare it with."""
-    table = Table("", "success, train", "success, test", "steps to 90 %", "episodes to 90 %")
     seeds = result["seeds"]
+    soon = {name: heading for name, heading in SOON.items() if name in seeds[0]}  # only learning measures that
+    table = Table("", "success, train", "success, test", *soon.values())
     for seed in seeds:
-        table.add_row(
-            f"seed {seed['seed']}",
-            *(f"{seed[f'success_{mode}']:.1%}" for mode in MODES),
-            *(_count(seed.get(name)) for name in ("steps_to_90", "episodes_to_90")),
-        )
+        successes = (f"{seed[f'success_{mode}']:.1%}" for mode in MODES)
+        table.add_row(f"seed {seed['seed']}", *successes, *(_count(seed[name]) for name in soon))
     if len(seeds) > 1:
         means = [summary([seed[f"success_{mode}"] for seed in seeds]) for mode in MODES]
-        table.add_row(
-            "interquartile mean", *means, *(_middle(seeds, name) for name in ("steps_to_90", "episodes_to_90"))
-        )
+        table.add_row("interquartile mean", *means, *(_middle(seeds, name) for name in soon))
     for name, scores in result.get("context", {}).items():
-        table.add_row(CONTEXT[name], *(f"{scores[mode]:.1%}" for mode in MODES), "", "")
+        table.add_row(CONTEXT[name], *(f"{scores[mode]:.1%}" for mode in MODES))
     table.title = result["problem"]["task"].replace("_", " ") + f", {result['problem']['variant']} variant"
     Console().print(table)
 
 
 def print_suite(results: Sequence[Mapping[str, Any]]) -> None:
     """A row a task: interquartile means over seeds with their intervals, and what to compare them with."""
-    table = Table("", "success, train", "success, test", *CONTEXT.values(), "steps to 90 %", "episodes to 90 %")
+    table = Table("", "success, train", "success, test", *CONTEXT.values(), *SOON.values())
     for result in results:
         seeds, context = result["seeds"], result["context"]
         table.add_row(
             result["problem"]["task"].replace("_", " "),
             *(summary([seed[f"success_{mode}"] for seed in seeds]) for mode in MODES),
             *(" / ".join(f"{context[name][mode]:.1%}" for mode in MODES) for name in CONTEXT),
-            *(_middle(seeds, name) for name in ("steps_to_90", "episodes_to_90")),
+            *(_middle(seeds, name) for name in SOON),
         )
     table.title = f"Interquartile mean over {len(results[0]['seeds'])} seeds; what to compare with: train / test"
     Console().print(table)
