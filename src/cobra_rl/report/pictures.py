@@ -20,7 +20,11 @@ READ = {  # figures that show results: what they read of results/
     "ablation": "solve/*.json",
 }
 FILMS = {  # of docs/: caption and command
-    "cobra": ("The agent at play.", "cobra solve TASK"),
+    "cobra": (
+        "The agent sorts by colour. Left: the scene and its action. Middle: the slots that it sees. Right: the next scene as "
+        "it imagines it.",
+        "cobra watch sorting --frames 70",
+    ),
     "solving": (
         "The agent at play after it has learnt to bring the target to a goal that it cannot see. Left: training mode. "
         "Right: test mode, the target starts where it never did while the agent learnt.",

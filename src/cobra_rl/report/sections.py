@@ -137,7 +137,7 @@ def in_short(vision: Measured | None, explore: Measured | None, solved: Solved) 
             ("curious", shown("hit_rate", scores["hit_rate"]), f"of clicks strike a sprite; at random {uniform}")
         )
     if main := solved.get("solve"):
-        for mode, text in zip(MODES, ("solved in training mode", "and in test mode"), strict=True):
+        for mode, text in zip(MODES, ("solved in training mode", "solved in test mode"), strict=True):
             won = sum(score(of_seeds(result, f"success_{mode}")).mean >= ENOUGH for result in main.values())
             tiles.append(("results", f"{won} of {len(main)}", f"tasks {text} (≥\u00a090\u00a0%)"))
     return "\n".join(
