@@ -21,8 +21,8 @@ READ = {  # figures that show results: what they read of results/
 }
 FILMS = {  # of docs/: caption and command
     "cobra": (
-        "The agent sorts by colour. Left: the scene and its action. Middle: the slots that it sees. Right: the next scene as "
-        "it imagines it.",
+        "The agent sorts by colour. Left: the scene and its action. Middle: the slots that it sees. Right: the next "
+        "scene as it imagines it.",
         "cobra watch sorting --frames 70",
     ),
     "solving": (
