@@ -5,7 +5,6 @@ a GPU.
 """
 
 import dataclasses
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -170,7 +169,7 @@ class TaskConfig:
     weight_decay: float = 0.0  # of AdamW
     shuffle: bool = False  # slots of remembered scenes come in a random order: a scene has none
     reward_unit: float = 10.0  # rewards are learnt in this unit
-    most_reward: float = math.inf  # more is learnt as this much: by then a task is solved
+    most_reward: float | None = None  # more is learnt as this much: by then a task is solved
     value: bool = False  # learn a value from (sparse) rewards instead of the reward itself
     discount: float = 0.9  # of the value
     target_every: int = 50  # environment steps between two copies of the value that is bootstrapped from

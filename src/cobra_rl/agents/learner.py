@@ -115,7 +115,7 @@ def step(
         return jax.lax.cond(done, lambda: monet.encode(frozen.vision, env.draw(fresh)[None])[0], lambda: slots)
 
     seen = jax.lax.map(begin_anew, (envs, done, reached))
-    learnt = jnp.minimum(reward, config.most_reward) / (1.0 if sparse else config.reward_unit)
+    learnt = jnp.clip(reward, max=config.most_reward) / (1.0 if sparse else config.reward_unit)
     happened = Step(state.slots, state.reward, action, reached, learnt, success)
     memory = jax.vmap(_remember)(state.memory, happened)
     target = where_rows(memory.filled % config.target_every == 0, state.predictor, state.target)

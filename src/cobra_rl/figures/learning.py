@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from cobra_rl.evaluation.task import CONTEXT, WINDOW
@@ -15,16 +16,14 @@ def learning_curve(result: dict[str, Any]) -> Drawn:
     figure = Figure(figsize=(4.6, 2.8), layout="constrained")
     axes = figure.subplots()
     for seed in result["seeds"]:
-        axes.plot([0, *seed["ends"]], [0.0, *_recent(seed["success"])], color=COLORS["cobra"], linewidth=1.2, alpha=0.8)
+        recent = [0.0, *recent_success(seed["success"])]
+        axes.plot([0, *seed["ends"]], recent, color=COLORS["cobra"], linewidth=1.2, alpha=0.8)
         if seed["steps_to_90"] is not None:
             axes.plot(seed["steps_to_90"], 0.9, "o", color=COLORS["cobra"], markersize=4)
     for other, label in CONTEXT.items():
         axes.axhline(result["context"][other]["train"], color=COLORS[other], linestyle="--", linewidth=1.0, label=label)
     axes.plot([], [], color=COLORS["cobra"], label="COBRA, a line a seed" if len(result["seeds"]) > 1 else "COBRA")
-    axes.set(xlabel="rewarded environment steps", ylabel=f"success, last {WINDOW} episodes", ylim=(-0.02, 1.03))
-    axes.set_xlim(0, result["steps"])
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title(name + (", sparse reward" if problem["sparse"] else ""), fontsize=10)
+    label_curves(axes, name + (", sparse reward" if problem["sparse"] else ""), result["steps"])
     axes.legend(frameon=False, fontsize=7, loc="center right")
     return Drawn(
         figure,
@@ -34,6 +33,14 @@ def learning_curve(result: dict[str, Any]) -> Drawn:
     )
 
 
-def _recent(success: list[bool]) -> list[float]:
+def label_curves(axes: Axes, title: str, steps: int) -> None:
+    """What all learning curves say of themselves."""
+    axes.set(xlabel="rewarded environment steps", ylabel=f"success, last {WINDOW} episodes", ylim=(-0.02, 1.03))
+    axes.set_xlim(0, steps)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(title, fontsize=10)
+
+
+def recent_success(success: list[bool]) -> list[float]:
     """Of the last 30 episodes; those before the first count as failures, so that nobody starts with full marks."""
     return [sum(success[max(0, i - WINDOW) : i]) / WINDOW for i in range(1, len(success) + 1)]

@@ -1,6 +1,7 @@
 """Performance, robustness and data efficiency: the paper's main figure, and its ablation of the exploration policy."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ TASKS = {
 PANELS = {"train": "success,\ntraining mode", "test": "success,\nrobustness mode"}
 
 
-class Agent(NamedTuple):
+class Series(NamedTuple):
     """Whose bars are drawn: those whose results exist."""
 
     color: str
@@ -33,11 +34,11 @@ class Agent(NamedTuple):
 
 
 BASELINES = (
-    Agent("mpo_handheld", "MPO handheld", "mpo_handheld/{}.json"),
-    Agent("mpo_raw", "MPO raw", "mpo_raw/{}.json"),
+    Series("mpo_handheld", "MPO handheld", "mpo_handheld/{}.json"),
+    Series("mpo_raw", "MPO raw", "mpo_raw/{}.json"),
 )
-COBRA = Agent("cobra", "COBRA", "solve/{}.json")
-UNIFORM = Agent("uniform", "COBRA, uniform proposals", "solve/{}-uniform.json")
+COBRA = Series("cobra", "COBRA", "solve/{}.json")
+UNIFORM = Series("uniform", "COBRA, uniform proposals", "solve/{}-uniform.json")
 
 
 def performance(_: Curious) -> Drawn:
@@ -71,7 +72,7 @@ def read_result(file: str) -> dict[str, Any]:
     return json.loads(path.read_text())
 
 
-def _bars(agents: Sequence[Agent], log: bool) -> tuple[Figure, str]:
+def _bars(agents: Sequence[Series], log: bool) -> tuple[Figure, str]:
     """Three panels, a group of bars a task; and a sentence on seeds and budgets."""
     series = {
         agent: {task: read_result(agent.pattern.format(task)) for task in TASKS if _exists(agent, task)}
@@ -108,35 +109,29 @@ def _bars(agents: Sequence[Agent], log: bool) -> tuple[Figure, str]:
     return figure, _budget(series)
 
 
-def _exists(agent: Agent, task: str) -> bool:
+def _exists(agent: Series, task: str) -> bool:
     return (RESULTS / agent.pattern.format(task)).exists()
 
 
-def _bar(axes: Axes, place: float, width: float, values: Sequence[float], color: str) -> None:
-    """Interquartile mean, its interval and the seeds."""
+def _bar(axes: Axes, place: float, width: float, values: Sequence[float], color: str, most: float = math.inf) -> float:
+    """Interquartile mean, its interval and the seeds, up to `most`; a mean beyond that is pale. Returns its top."""
     mean, (low, high) = interquartile_mean(values), bootstrap_interval(values)
-    axes.bar(place, mean, 0.92 * width, color=color, alpha=0.85)
-    axes.errorbar(place, mean, [[max(0.0, mean - low)], [max(0.0, high - mean)]], color="black", linewidth=1.0)
-    axes.plot(np.full(len(values), place), values, ".", color="black", markersize=2.5, alpha=0.5)
+    reached, high = [value for value in values if math.isfinite(value)], min(high, most)
+    axes.bar(place, min(mean, most), 0.92 * width, color=color, alpha=0.85 if math.isfinite(mean) else 0.2)
+    if math.isfinite(mean):
+        axes.errorbar(place, mean, [[max(0.0, mean - low)], [max(0.0, high - mean)]], color="black", linewidth=1.0)
+    axes.plot(np.full(len(reached), place), reached, ".", color="black", markersize=2.5, alpha=0.5)
+    return float(max([min(mean, most), high, *reached]))
 
 
 def _steps(axes: Axes, place: float, width: float, result: Mapping[str, Any], color: str) -> None:
-    """Steps to 90 %; where too many seeds never got there for a mean, a pale bar is as high as the budget."""
-    counts = [seed["steps_to_90"] for seed in result["seeds"]]
-    reached = [count for count in counts if count is not None]
-    mean, (low, high) = interquartile_mean(or_never(counts)), bootstrap_interval(or_never(counts))
-    text = f"{len(reached)} of {len(counts)}" if len(reached) < len(counts) else ""
-    if np.isinf(mean):
-        mean = result["steps"]
-        axes.bar(place, mean, 0.92 * width, color=color, alpha=0.2)
-    else:
-        axes.bar(place, mean, 0.92 * width, color=color, alpha=0.85)
-        high = min(high, result["steps"])
-        axes.errorbar(place, mean, [[max(0.0, mean - low)], [max(0.0, high - mean)]], color="black", linewidth=1.0)
-        text = f"{mean:.0f}" + (f"\n({text})" if text else "")
-    axes.plot(np.full(len(reached), place), reached, ".", color="black", markersize=2.5, alpha=0.5)
-    top = max([mean, min(high, result["steps"]), *reached])
-    axes.annotate(text, (place, top), (0, 2), textcoords="offset points", ha="center", fontsize=7)
+    """Steps to 90 %, in figures too; where not all seeds got there, how many did."""
+    counts = or_never([seed["steps_to_90"] for seed in result["seeds"]])
+    top, mean = _bar(axes, place, width, counts, color, most=float(result["steps"])), interquartile_mean(counts)
+    lines = [f"{mean:.0f}"] if math.isfinite(mean) else []
+    if (reached := sum(map(math.isfinite, counts))) < len(counts):
+        lines.append(f"({reached} of {len(counts)})" if lines else f"{reached} of {len(counts)}")
+    axes.annotate("\n".join(lines), (place, top), (0, 2), textcoords="offset points", ha="center", fontsize=7)
 
 
 def _compared(axes: Axes, results: Mapping[str, Mapping[str, Any]], mode: str) -> None:
@@ -148,7 +143,7 @@ def _compared(axes: Axes, results: Mapping[str, Mapping[str, Any]], mode: str) -
             axes.hlines(level, place - 0.45, place + 0.45, color=COLORS["random"], linestyle=style, linewidth=1.2)
 
 
-def _budget(series: Mapping[Agent, Mapping[str, Mapping[str, Any]]]) -> str:
+def _budget(series: Mapping[Series, Mapping[str, Mapping[str, Any]]]) -> str:
     """How many seeds, how many steps, how many episodes."""
     results = [result for of_agent in series.values() for result in of_agent.values()]
     seeds = _range([result["seed_count"] for result in results])

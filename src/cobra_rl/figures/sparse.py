@@ -7,6 +7,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from cobra_rl.evaluation.task import WINDOW, bootstrap_interval, interquartile_mean
+from cobra_rl.figures.learning import label_curves, recent_success
 from cobra_rl.figures.performance import read_result
 from cobra_rl.figures.style import COLORS, RESULTS, Drawn
 from cobra_rl.pretrained import Curious
@@ -33,9 +34,7 @@ def sparse(_: Curious) -> Drawn:
             axes.plot(x, [interquartile_mean(point) for point in curves], color=COLORS[color], label=label)
             axes.axhline(result["context"]["random"]["train"], color=COLORS["random"], linestyle=":", linewidth=1.0)
             axes.axhline(result["context"]["bound"]["train"], color=COLORS["random"], linewidth=1.0)
-        axes.set(xlabel="environment steps", ylabel=f"success, last {WINDOW} episodes", ylim=(-0.02, 1.05))
-        axes.set_title(task.replace("_", " "), fontsize=10)
-        axes.spines[["top", "right"]].set_visible(False)
+            label_curves(axes, task.replace("_", " "), result["steps"])
         axes.legend(frameon=False, fontsize=8, loc="lower right")
     return Drawn(
         figure,
@@ -46,7 +45,6 @@ def sparse(_: Curious) -> Drawn:
 
 
 def _curve(seed: dict[str, Any], steps: int) -> Float[np.ndarray, " P"]:
-    """Success over the last 30 episodes that had ended by each of some steps; before there are any, none."""
-    ends, success = np.asarray(seed["ends"]), np.asarray(seed["success"], float)
-    counts = np.searchsorted(ends, np.linspace(0, steps, POINTS), side="right")
-    return np.array([success[max(0, count - WINDOW) : count].sum() / max(min(count, WINDOW), 1) for count in counts])
+    """Success over the last 30 episodes that had ended by each of some steps."""
+    counts = np.searchsorted(seed["ends"], np.linspace(0, steps, POINTS), side="right")
+    return np.array([0.0, *recent_success(seed["success"])])[counts]
