@@ -1,6 +1,7 @@
 """Shapes and types of every annotated function of ours are checked at run time in all tests."""
 
 import dataclasses
+import os
 
 import equinox as eqx
 import jax
@@ -8,6 +9,12 @@ import pytest
 from jaxtyping import install_import_hook
 
 install_import_hook("cobra_rl", "beartype.beartype")
+
+
+def pytest_configure(config):
+    """What has been compiled is not compiled again: not by the other worker, a process of its own, or the next run."""
+    cache = os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
+    jax.config.update("jax_compilation_cache_dir", cache)
 
 
 @pytest.fixture(scope="session")

@@ -55,7 +55,10 @@ def test_a_run_that_crashed_goes_on_as_if_it_had_not(parts, tmp_path, monkeypatc
         finished = solve(folder=tmp_path / "whole", **run)
     assert finished is not None
     assert finished["seeds"] == whole["seeds"]
+    with pytest.raises(ValueError, match=r"other settings \(steps: 44, now 45\); give another folder"):
+        solve(folder=tmp_path / "whole", **run | {"steps": STEPS + 1})
     settings = Agent.settings(tmp_path / "whole")
+    assert settings["steps"] == STEPS
     assert settings["problem"]["task"] == PROBLEM.task
 
 

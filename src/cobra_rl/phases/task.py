@@ -82,6 +82,7 @@ def solve(
     settings |= {"steps": steps, "seed_count": seeds, "final": final}
     if (finished := _finished(folder, settings)) is not None:
         return finished
+    _refuse_another_run(folder, settings)
     _write_json(folder / "run.json", settings)
     env, frozen = make(problem.task, "train", problem.variant), frozen_parts(agent, problem.exploration_policy)
     keys = jax.vmap(jax.random.key)(np.arange(seeds))
@@ -178,6 +179,26 @@ def _finished(folder: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
         return None
     result, wanted = json.loads(path.read_text()), json.loads(json.dumps(settings))
     return result if all(result.get(name) == value for name, value in wanted.items()) else None
+
+
+def _refuse_another_run(folder: Path, settings: dict[str, Any]) -> None:
+    """A run goes on as it began; only the episodes at its end may be more or fewer."""
+    path = folder / "run.json"
+    begun = json.loads(path.read_text()) if path.exists() else {}
+    for name, value in json.loads(json.dumps(settings)).items():
+        if name != "final" and name in begun and begun[name] != value:
+            was, now = (_differing(begun[name], value), _differing(value, begun[name]))
+            raise ValueError(
+                f"{folder} holds a run with other settings ({name}: {was}, now {now}); "
+                "give another folder with --out, or remove that one."
+            )
+
+
+def _differing(one: Any, other: Any) -> Any:
+    """Of two settings, what the first has otherwise than the second."""
+    if not isinstance(one, dict):
+        return one
+    return {name: value for name, value in one.items() if name not in other or other[name] != value}
 
 
 def _write_json(path: Path, record: dict[str, Any]) -> None:
