@@ -179,7 +179,7 @@ class Solve:
     seeds: int = 1
     """How many agents learn side by side, with seeds 0, 1, ..."""
     steps: int | None = None
-    """Rewarded environment steps for each; by default 1,000, for sorting and clustering 3,000."""
+    """Rewarded environment steps for each; by default 1,000 to 3,000, by task."""
     sparse: bool = False
     """A reward of 1 on success and nothing before."""
     predictor: Literal["reward", "value"] | None = None
@@ -210,13 +210,13 @@ class Solve:
         print_suite(results)
 
     def _solve(self, task: str, out: Path | None) -> dict[str, Any] | None:
-        from cobra_rl.config import TASK
+        from cobra_rl.config import REWARDED_STEPS, TASK
         from cobra_rl.evaluation.task_report import report_task
         from cobra_rl.phases.task import Problem, solve
         from cobra_rl.pretrained import load_pretrained
 
         value = self.sparse if self.predictor is None else self.predictor == "value"
-        steps = self.steps or (3000 if task in ("sorting", "clustering") else 1000)
+        steps = self.steps or REWARDED_STEPS[task]
         problem = Problem(task, self.variant, self.sparse, self.exploration_policy)
         name = problem.name(value) + ("" if self.preset == "laptop" else f"-{self.preset}")
         folder = out or Path("runs", "solve", name)

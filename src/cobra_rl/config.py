@@ -180,3 +180,12 @@ TASK: dict[str, TaskConfig] = {
     "laptop": TaskConfig(learning_rate=3e-3, weight_decay=0.2, shuffle=True, most_reward=5.0),
     "debug": TaskConfig(reward=RewardConfig(pair=(16, 16), whole=(16,)), proposals=8, updates=2, batch=4),
 }
+
+REWARDED_STEPS: dict[str, int] = {  # that a task is given, unless told otherwise
+    "goal_finding_new_shape": 1000,
+    "goal_finding_new_position": 1000,
+    "goal_finding_more_targets": 2000,
+    "goal_finding_more_distractors": 2000,
+    "sorting": 3000,
+    "clustering": 3000,
+}
