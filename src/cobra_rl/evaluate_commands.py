@@ -15,13 +15,15 @@ class EvaluateRun:
     """The run's folder, such as runs/solve/sorting."""
     episodes: int = 200
     """In each mode."""
+    causes: bool = False
+    """Also where reward is lost: by proposals, by vision and reward predictor, by imagination. A minute a seed."""
     out: Path | None = None
     """Where to write the figures as JSON; by default only printed."""
 
     def run(self) -> None:
         from cobra_rl.evaluation.task_report import report_run
 
-        report_run(self.run_folder, self.episodes, self.out)
+        report_run(self.run_folder, self.episodes, self.causes, self.out)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Agent:
         folder = Path(run)
         settings = cls.settings(folder)
         reward = load_model(folder / f"seed{seed}" / "reward", "reward", Reward, RewardConfig)
-        known = {name: settings["config"][name] for name in ("proposals", "depth", "epsilon")}
+        known = {name: settings["config"][name] for name in ("proposals", "depth", "epsilon", "most_reward")}
         config = TaskConfig(reward=reward.config, **known)
         return cls(load_pretrained(), reward, config, settings["problem"]["exploration_policy"])
 

@@ -58,6 +58,20 @@ def play_episodes(policy: Policy, parameters: Any, env: Spriteworld, episodes: i
     return played
 
 
+def visited(policy: Policy, parameters: Any, env: Spriteworld, scenes: int, seed: int, every: int = 4) -> EnvState:
+    """Scenes in which a policy has to act: of every fourth step of episodes side by side."""
+    begin, turn = _compiled(policy, env)
+    key, current, count = jax.random.key(seed), np.arange(SIDE_BY_SIDE), 0
+    states, kept = begin(key, current), []
+    while len(kept) * SIDE_BY_SIDE < scenes:
+        if count % every == 0:
+            kept.append(states)
+        states, done, *_ = turn(parameters, states, key, current, np.zeros(SIDE_BY_SIDE, bool))
+        current = np.where(done, current.max() + np.cumsum(done), current)
+        states, count = where_rows(done, begin(key, current), states), count + 1
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[:scenes], *kept)
+
+
 @functools.cache
 def _compiled(policy: Policy, env: Spriteworld) -> tuple[Callable, Callable]:
     def keys_of(key, episodes, step):

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cobra_rl.agents.agent import Agent
+from cobra_rl.evaluation.causes import CAUSES, reward_lost
 from cobra_rl.evaluation.report import write_figures
 from cobra_rl.evaluation.task import CONTEXT, bootstrap_interval, greedy_scores, interquartile_mean, or_never, searching
 from cobra_rl.figures.learning import learning_curve
@@ -17,6 +18,7 @@ from cobra_rl.films import beside, film, save_gif
 from cobra_rl.spriteworld import MODES, make
 
 SOON = {"steps_to_90": "steps to 90 %", "episodes_to_90": "episodes to 90 %"}
+LOST_SCENES = 64  # for `--causes`
 FRAMES, FPS = 60, 4.0
 TEST_SEED = 1919  # of the episodes of `cobra evaluate RUN`: others than those at the end of the run
 
@@ -38,8 +40,8 @@ def report_task(result: Mapping[str, Any], folder: Path) -> None:
     print(f"Figures: {folder / 'result.json'}\nLearning curve: {curve}\nFilm: {path}")
 
 
-def report_run(folder: Path, episodes: int, out: Path | None) -> dict[str, Any]:
-    """Greedy episodes of each seed of a run, in both modes."""
+def report_run(folder: Path, episodes: int, causes: bool, out: Path | None) -> dict[str, Any]:
+    """Greedy episodes of each seed of a run, in both modes; and, if wanted, where reward is lost."""
     if episodes < 1:
         raise ValueError(f"--episodes is {episodes}; it must be at least 1.")
     settings, seeds = Agent.settings(folder), sorted(folder.glob("seed*/reward"))
@@ -49,8 +51,14 @@ def report_run(folder: Path, episodes: int, out: Path | None) -> dict[str, Any]:
         agent = Agent.load(folder, seed)
         where = (problem["task"], problem["variant"], episodes, TEST_SEED)
         rows.append({"seed": seed} | greedy_scores(agent.config, agent.frozen, agent.reward, *where))
+        for mode in MODES if causes else ():
+            env = make(problem["task"], mode, problem["variant"])
+            lost = reward_lost(agent.config, agent.frozen, agent.reward, env, LOST_SCENES, TEST_SEED)
+            rows[-1] |= {f"{name}, {mode}": value for name, value in lost.items()}
     figures = settings | {"episodes": episodes, "seeds": rows}
     print_table(figures)
+    if causes:
+        _print_causes(rows)
     write_figures(out, figures)
     return figures
 
@@ -69,6 +77,16 @@ def print_table(result: Mapping[str, Any]) -> None:
     for name, scores in result.get("context", {}).items():
         table.add_row(CONTEXT[name], *(f"{scores[mode]:.1%}" for mode in MODES))
     table.title = result["problem"]["task"].replace("_", " ") + f", {result['problem']['variant']} variant"
+    Console().print(table)
+
+
+def _print_causes(seeds: Sequence[Mapping[str, Any]]) -> None:
+    """What a step could gain, and what of it was lost by what; means over scenes, in reward."""
+    columns = [f"{name}, {mode}" for mode in MODES for name in ("to gain", *CAUSES)]
+    table = Table("", *columns)
+    for seed in seeds:
+        table.add_row(f"seed {seed['seed']}", *(f"{seed[column]:.2f}" for column in columns))
+    table.title = f"Reward to gain in a step, and lost by what: means over {LOST_SCENES} scenes that the agent came to"
     Console().print(table)
 
 
