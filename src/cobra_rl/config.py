@@ -184,7 +184,7 @@ TASK: dict[str, TaskConfig] = {
 REWARDED_STEPS: dict[str, int] = {  # that a task is given, unless told otherwise
     "goal_finding_new_shape": 1000,
     "goal_finding_new_position": 1000,
-    "goal_finding_more_targets": 2000,
+    "goal_finding_more_targets": 1000,
     "goal_finding_more_distractors": 2000,
     "sorting": 3000,
     "clustering": 3000,
