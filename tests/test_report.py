@@ -17,7 +17,7 @@ from cobra_rl.figures import Drawn
 from cobra_rl.figures.style import RESULTS
 from cobra_rl.report import page, pictures
 from cobra_rl.report.page import build, write_report
-from cobra_rl.report.pictures import Picture, gather_figures
+from cobra_rl.report.pictures import FILMS, Picture, gather_figures, gather_films
 
 ROOT = Path(__file__).parents[1]
 VOID = {"meta", "img", "br", "hr", "link", "rect"}
@@ -186,3 +186,7 @@ def test_a_mistake_is_one_sentence(results, tmp_path):
         with pytest.raises(ValueError, match=sentence):
             build(results, {}, {})
         (results / name).unlink()
+
+
+def test_the_films_of_the_page_are_in_docs():
+    assert set(gather_films(Path(__file__).parents[1] / "docs")) == set(FILMS)
