@@ -46,9 +46,8 @@ def performance(_: Curious) -> Drawn:
     drawn, budget = _bars((COBRA, *BASELINES), log=True)
     return Drawn(
         drawn,
-        "Performance and robustness (greedy episodes; grey lines: a one-step search that knows the true state, dotted: "
-        "a random policy) and data efficiency: rewarded environment steps until 27 of 30 consecutive training episodes "
-        f"succeeded and 100 greedy episodes confirmed it. {budget}",
+        "Performance, robustness and data efficiency: success of greedy episodes, and rewarded environment steps until "
+        f"27 of 30 consecutive training episodes succeeded and 100 greedy episodes confirmed it. {budget}",
     )
 
 
@@ -152,7 +151,8 @@ def _budget(series: Mapping[Series, Mapping[str, Mapping[str, Any]]]) -> str:
     return (
         f"Interquartile means with 95 % bootstrap intervals over {seeds} seeds (dots), {episodes} greedy episodes "
         f"each, after {steps} rewarded steps. Seeds that never got to 90 % count as infinite; "
-        "a pale bar is as high as the budget where that makes the mean infinite."
+        "a pale bar is as high as the budget where that makes the mean infinite. "
+        "Grey lines: a one-step search that knows the true state; dotted: a random policy."
     )
 
 
