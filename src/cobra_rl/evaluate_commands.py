@@ -16,7 +16,7 @@ class EvaluateRun:
     episodes: int = 200
     """In each mode."""
     causes: bool = False
-    """Also where reward is lost: by proposals, by vision and reward predictor, by imagination. A minute a seed."""
+    """Also where reward is lost: by proposals, by vision and reward predictor, by imagination. Minutes a seed."""
     out: Path | None = None
     """Where to write the figures as JSON; by default only printed."""
 

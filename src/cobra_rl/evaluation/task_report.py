@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from cobra_rl.agents.agent import Agent
 from cobra_rl.evaluation.causes import CAUSES, reward_lost
@@ -82,26 +82,28 @@ def print_table(result: Mapping[str, Any]) -> None:
 
 def _print_causes(seeds: Sequence[Mapping[str, Any]]) -> None:
     """What a step could gain, and what of it was lost by what; means over scenes, in reward."""
-    columns = [f"{name}, {mode}" for mode in MODES for name in ("to gain", *CAUSES)]
-    table = Table("", *columns)
-    for seed in seeds:
-        table.add_row(f"seed {seed['seed']}", *(f"{seed[column]:.2f}" for column in columns))
+    table = Table("", "to gain", *CAUSES)
+    for mode in MODES:
+        for seed in seeds:
+            values = (seed[f"{name}, {mode}"] for name in ("to gain", *CAUSES))
+            table.add_row(f"seed {seed['seed']}, {mode}", *(f"{value:.2f}" for value in values))
     table.title = f"Reward to gain in a step, and lost by what: means over {LOST_SCENES} scenes that the agent came to"
     Console().print(table)
 
 
 def print_suite(results: Sequence[Mapping[str, Any]]) -> None:
     """A row a task: interquartile means over seeds with their intervals, and what to compare them with."""
-    table = Table("", "success, train", "success, test", *CONTEXT.values(), *SOON.values())
+    successes = (Column(f"success,\n{mode}", no_wrap=True) for mode in MODES)
+    table = Table(Column(no_wrap=True), *successes, *CONTEXT.values(), "steps,\nepisodes\nto 90 %", pad_edge=False)
     for result in results:
         seeds, context = result["seeds"], result["context"]
         table.add_row(
-            result["problem"]["task"].replace("_", " "),
+            result["problem"]["task"].replace("finding_", "finding\n").replace("_", " ").replace("more ", "more\n"),
             *(summary([seed[f"success_{mode}"] for seed in seeds]) for mode in MODES),
-            *(" / ".join(f"{context[name][mode]:.1%}" for mode in MODES) for name in CONTEXT),
-            *(_middle(seeds, name) for name in SOON),
+            *("\n".join(f"{context[name][mode]:.1%}" for mode in MODES) for name in CONTEXT),
+            "\n".join(_middle(seeds, name) for name in SOON),
         )
-    table.title = f"Interquartile mean over {len(results[0]['seeds'])} seeds; what to compare with: train / test"
+    table.title = f"Interquartile mean over {len(results[0]['seeds'])} seeds; what to compare with: train above test"
     Console().print(table)
 
 
@@ -116,7 +118,7 @@ def _middle(seeds: Sequence[Mapping[str, Any]], name: str) -> str:
     reached, middle = sum(count is not None for count in counts), interquartile_mean(or_never(counts))
     if reached == len(counts):
         return f"{middle:.0f}"
-    return ("" if math.isinf(middle) else f"{middle:.0f}; ") + f"{reached} of {len(counts)} seeds got there"
+    return ("" if math.isinf(middle) else f"{middle:.0f}; ") + f"{reached} of {len(counts)} seeds"
 
 
 def _count(value: int | None) -> str:
