@@ -12,9 +12,11 @@ install_import_hook("cobra_rl", "beartype.beartype")
 
 
 def pytest_configure(config):
-    """What has been compiled is not compiled again: not by the other worker, a process of its own, or the next run."""
+    """Compiling is most of the tests' time: it is done fast instead of well, and once for all processes and runs."""
     cache = os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
+    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # of processes that tests start
     jax.config.update("jax_compilation_cache_dir", cache)
+    jax.config.update("jax_disable_most_optimizations", True)
 
 
 @pytest.fixture(scope="session")

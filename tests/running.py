@@ -16,17 +16,17 @@ from cobra_rl.cli import main
 main()
 """
 
-QUICK = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}  # compiling is most
+QUICK = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}  # with conftest.py's settings: compiling is most of it
 
 
-def cobra(command: Sequence[str], folder: Path, cache: Path, stop_at: Path | None = None) -> str:
+def cobra(command: Sequence[str], folder: Path, stop_at: Path | None = None) -> str:
     """The output of `cobra COMMAND --out folder`; SIGTERM once `stop_at` exists.
 
     On one core, for two threads may differ in the last bits.
     """
     with subprocess.Popen(
         [sys.executable, "-c", ON_ONE_CORE, *command, "--out", str(folder)],
-        env=os.environ | QUICK | {"JAX_COMPILATION_CACHE_DIR": str(cache)},
+        env=os.environ | QUICK,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 TOUR = ROOT / "notebooks" / "tour.py"
 TEXT = TOUR.read_text()
 
-# In a process of its own, which can be told to compile fast instead of well: compilation is most of the time.
+# In a process of its own, as a person runs it.
 FACTS = """
 import json, runpy, sys
 import jaxtyping
@@ -45,10 +45,8 @@ print(json.dumps(facts))
 
 
 @pytest.fixture(scope="module")
-def facts(tmp_path_factory):
+def facts():
     settings = {"TOUR_STEPS": "100", "TOUR_EPISODES": "4", "TOUR_CLICKS": "100", "MPLBACKEND": "Agg"}
-    cache = tmp_path_factory.mktemp("jax")
-    settings |= {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "JAX_COMPILATION_CACHE_DIR": str(cache)}
     env = {name: value for name, value in os.environ.items() if name != "DISPLAY"} | settings
     command = [sys.executable, "-W", "error", "-c", FACTS, str(TOUR)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600, check=False)

@@ -25,12 +25,12 @@ def weights(folder: Path) -> dict[str, np.ndarray]:
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs a way to run on one core")
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, debug_vision):
     """Replay, priorities and unfinished episodes included: everything after the stop depends on them."""
-    whole, parts, cache = tmp_path / "whole", tmp_path / "parts", tmp_path / "cache"
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
     train = (*TRAIN, "--vision", str(debug_vision))
-    cobra(train, whole, cache)
-    output = cobra(train, parts, cache, stop_at=parts / "checkpoints" / "step_00000008.safetensors.zz")
+    cobra(train, whole)
+    output = cobra(train, parts, stop_at=parts / "checkpoints" / "step_00000008.safetensors.zz")
     assert "of 24; the same command goes on from here." in output
-    cobra(train, parts, cache)
+    cobra(train, parts)
     expected, found = weights(whole), weights(parts)
     assert expected.keys() == found.keys()
     for name in expected:

@@ -24,12 +24,12 @@ def final_state(folder: Path) -> dict[str, np.ndarray]:
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs a way to run on one core")
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
-    whole, parts, cache = tmp_path / "whole", tmp_path / "parts", tmp_path / "cache"
-    assert str(whole / "weights") in cobra(TRAIN, whole, cache)
-    output = cobra(TRAIN, parts, cache, stop_at=parts / "checkpoints" / "step_00000008.safetensors")
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert str(whole / "weights") in cobra(TRAIN, whole)
+    output = cobra(TRAIN, parts, stop_at=parts / "checkpoints" / "step_00000008.safetensors")
     stopped = max(int(file.stem.removeprefix("step_")) for file in (parts / "checkpoints").glob("*.safetensors"))
     assert f"Stopped at step {stopped} of 24; the same command goes on from here." in output
-    cobra(TRAIN, parts, cache)
+    cobra(TRAIN, parts)
 
     expected, found = final_state(whole), final_state(parts)
     assert expected.keys() == found.keys()
