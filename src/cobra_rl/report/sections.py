@@ -100,8 +100,9 @@ def falls_short(vision: Measured | None, explore: Measured | None, solved: Solve
     ]
     main = solved.get("solve", {})
     items += [
-        f'<a href="#results">{html.escape(task_name(task))}</a>: {html.escape("; ".join(lines))}.'
-        for task, result in main.items()
+        f'<a href="#results">{html.escape(task_name(task) + rules)}</a>: {html.escape("; ".join(lines))}.'
+        for kind, rules in (("solve", ""), ("solve-released", ", by the released rules"))
+        for task, result in solved.get(kind, {}).items()
         if (lines := list(_unsolved(result)))
     ]
     if absent := [task_name(task) for task in TASKS if task != "exploration" and task not in main]:
