@@ -189,4 +189,4 @@ def test_a_mistake_is_one_sentence(results, tmp_path):
 
 
 def test_the_films_of_the_page_are_in_docs():
-    assert set(gather_films(Path(__file__).parents[1] / "docs")) == set(FILMS)
+    assert set(gather_films(ROOT / "docs")) == set(FILMS)

@@ -69,7 +69,8 @@ def nothing(images):
 def test_who_lacks_one_thing_loses_by_it(clicks, scores, look, cause):
     states = visited(random_policy, None, ENV, SCENES, seed=0)
     keys = jax.random.split(jax.random.key(0), SCENES)
-    worth = four_searches(ENV, an_agent(clicks, scores), lambda _, images: look(images), None, states, keys)
+    search = four_searches(ENV, an_agent(clicks, scores), lambda _, images: look(images))
+    worth = jax.device_get(jax.jit(search)(None, states, keys))
     lost = {name: np.mean(more - less) for name, more, less in zip(CAUSES, worth[1:], worth[2:], strict=False)}
     gain = np.mean(worth.ideal - worth.now)
     assert gain > 1.0

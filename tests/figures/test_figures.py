@@ -18,7 +18,7 @@ def test_the_cli_lists_the_figures():
     assert typing.get_args(commands.FigureName) == tuple(FIGURES)
 
 
-@pytest.mark.parametrize("name", [name for name in FIGURES if name != "ablation"])
+@pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_and_its_caption_are_written(name, tmp_path, capsys, monkeypatch):
     module = sys.modules["cobra_rl.figures.solving"]
     monkeypatch.setattr(module, "TASKS", {"clustering": "clustering"})  # the others are alike

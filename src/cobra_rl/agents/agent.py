@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from cobra_rl.agents import learner
-from cobra_rl.agents.learner import frozen_parts
-from cobra_rl.agents.search import search
+from cobra_rl.agents.learner import choose, frozen_parts
 from cobra_rl.config import TASK, TaskConfig
 from cobra_rl.models.reward import Reward, RewardConfig
 from cobra_rl.pretrained import SHIPPED, Curious, load_model, load_pretrained
@@ -73,10 +72,7 @@ class Agent:
         """The action to take in view of an image, uint8 [64, 64, 3]."""
         slots = self.parts.encode(np.asarray(image)[None])[0]
         self._key, key = jax.random.split(self._key)
-        options = (self.config.proposals, epsilon, self.config.depth)
-        return np.asarray(
-            _search(self.frozen.exploration, self.frozen.transition, self.reward, slots, key, *options).action
-        )
+        return np.asarray(_choose(self.config, self.frozen, self.reward, slots, key, epsilon).action)
 
 
-_search = eqx.filter_jit(search)
+_choose = eqx.filter_jit(choose)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
-from cobra_rl.agents.search import search
+from cobra_rl.agents.search import Choice, search
 from cobra_rl.config import TaskConfig
 from cobra_rl.models import monet
 from cobra_rl.models.exploration import Exploration
@@ -33,6 +33,18 @@ class Frozen(NamedTuple):
 def frozen_parts(agent: Curious, use_policy: bool = True) -> Frozen:
     """The exploration phase's parts; without the policy, proposals are uniform."""
     return Frozen(agent.model, agent.transition, agent.exploration if use_policy else None)
+
+
+def choose(
+    config: TaskConfig,
+    frozen: Frozen,
+    predictor: Reward,
+    slots: Float[Array, "K M"],
+    key: PRNGKeyArray,
+    epsilon: Float[Array, ""] | float = 0.0,
+) -> Choice:
+    """The search of a configured agent in one scene; greedy unless told otherwise."""
+    return search(frozen.exploration, frozen.transition, predictor, slots, key, config.proposals, epsilon, config.depth)
 
 
 class Memory(NamedTuple):
@@ -95,12 +107,11 @@ def step(
     """
     keys = jax.vmap(lambda key: jax.random.split(key, 5), out_axes=1)(state.key)
 
-    def choose(predictor: Reward, memory: Memory, slots: Array, key: PRNGKeyArray) -> Array:
+    def act(predictor: Reward, memory: Memory, slots: Array, key: PRNGKeyArray) -> Array:
         epsilon = jnp.where(memory.steps.next_reward.any(), config.epsilon, 1.0) if sparse else config.epsilon
-        options = (config.proposals, epsilon, config.depth)
-        return search(frozen.exploration, frozen.transition, predictor, slots, key, *options).action
+        return choose(config, frozen, predictor, slots, key, epsilon).action
 
-    action = jax.vmap(choose)(state.predictor, state.memory, state.slots, keys[1])
+    action = jax.vmap(act)(state.predictor, state.memory, state.slots, keys[1])
     after, reward, success, truncated, _ = jax.vmap(env.advance)(keys[2], state.envs, action)
     reward = success.astype(jnp.float32) if sparse else reward
     done = success | truncated

@@ -13,6 +13,7 @@ Axes: N scenes, P proposals, K slots, M latents.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -22,8 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from cobra_rl.agents.learner import Frozen
-from cobra_rl.agents.search import Choice, search
+from cobra_rl.agents.learner import Frozen, choose
+from cobra_rl.agents.search import Choice
 from cobra_rl.config import TaskConfig
 from cobra_rl.evaluation.task import Policy, knowing, searching, visited
 from cobra_rl.models import monet
@@ -50,33 +51,37 @@ def reward_lost(
 
     Rewards count up to `config.most_reward`.
     """
-    states = visited(searching(config, env), (frozen, predictor), env, scenes, seed)
-    keys = jax.random.split(jax.random.key(seed), scenes)
+    parts = (frozen, predictor)
+    states = visited(searching(config, env), parts, env, scenes, seed)
+    worth: Worth = jax.device_get(_compiled(config, env)(parts, states, jax.random.split(jax.random.key(seed), scenes)))
+    gain = float(np.mean(worth.ideal - worth.now))
+    steps = zip(CAUSES, worth[1:], worth[2:], strict=False)
+    return {"to gain": gain} | {cause: float(np.mean(more - less)) for cause, more, less in steps}
+
+
+@functools.cache
+def _compiled(config: TaskConfig, env: Spriteworld) -> Callable[..., Worth]:
+    """For all seeds of a run: what they learnt is an argument."""
 
     def look(parts: tuple[Frozen, Reward], images: Array) -> Array:
         return parts[1](monet.encode(parts[0].vision, images))
 
     def find(parts: tuple[Frozen, Reward], state: EnvState, key: PRNGKeyArray) -> Choice:
-        slots = monet.encode(parts[0].vision, env.draw(state)[None])[0]
-        options = (config.proposals, 0.0, config.depth)
-        return search(parts[0].exploration, parts[0].transition, parts[1], slots, key, *options)
+        return choose(config, *parts, monet.encode(parts[0].vision, env.draw(state)[None])[0], key)
 
-    worth = four_searches(env, find, look, (frozen, predictor), states, keys, config.most_reward)
-    gain = float(np.mean(worth.ideal - worth.now))
-    steps = zip(CAUSES, worth[1:], worth[2:], strict=False)
-    return {"to gain": gain} | {cause: float(np.mean(more - less)) for cause, more, less in steps}
+    return eqx.filter_jit(four_searches(env, find, look, config.most_reward))
 
 
 def four_searches(
     env: Spriteworld,
     find: Callable[[Any, EnvState, PRNGKeyArray], Choice],
     look: Callable[[Any, Array], Array],
-    parts: Any,
-    states: EnvState,
-    keys: Array,
     most_reward: float | None = None,
-) -> Worth:
-    """In each of N scenes. `find` is the agent's own search; `look` gives what images [P, H, W, 3] seem to be worth."""
+) -> Callable[..., Worth]:
+    """A function of (parts, states of N scenes, N keys).
+
+    `find` is the agent's own search; `look` gives what images [P, H, W, 3] seem to be worth.
+    """
     still = Spriteworld(dataclasses.replace(env.spec, motion_noise=0.0))
     ideal: Policy = knowing(env)
 
@@ -93,6 +98,4 @@ def four_searches(
         )
         return jax.tree.map(lambda reward: jnp.clip(reward, max=most_reward), found)
 
-    return jax.device_get(
-        eqx.filter_jit(lambda parts, *rows: jax.lax.map(lambda row: one(parts, *row), rows))(parts, states, keys)
-    )
+    return lambda parts, *rows: jax.lax.map(lambda row: one(parts, *row), rows)

@@ -15,8 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
-from cobra_rl.agents.learner import Frozen
-from cobra_rl.agents.search import search
+from cobra_rl.agents.learner import Frozen, choose
 from cobra_rl.config import TaskConfig
 from cobra_rl.models import monet
 from cobra_rl.models.reward import Reward
@@ -97,12 +96,7 @@ def searching(config: TaskConfig, env: Spriteworld) -> Policy:
     def policy(parameters: tuple[Frozen, Reward], states: EnvState, keys: Key[Array, " E"]) -> Array:
         frozen, predictor = parameters
         slots = monet.encode(frozen.vision, jax.vmap(env.draw)(states))
-
-        def choose(slots: Array, key: PRNGKeyArray) -> Array:
-            options = (config.proposals, 0.0, config.depth)
-            return search(frozen.exploration, frozen.transition, predictor, slots, key, *options).action
-
-        return jax.vmap(choose)(slots, keys)
+        return jax.vmap(lambda slots, key: choose(config, frozen, predictor, slots, key).action)(slots, keys)
 
     return policy
 
@@ -132,7 +126,7 @@ def knowing(env: Spriteworld, proposals: int = 128) -> Policy:
     """
     still = Spriteworld(dataclasses.replace(env.spec, motion_noise=0.0))
 
-    def choose(state: EnvState, key: PRNGKeyArray) -> Array:
+    def best(state: EnvState, key: PRNGKeyArray) -> Array:
         pick_key, spread_key, motion_key = jax.random.split(key, 3)
         alive = jnp.where(state.sprites.alive, 0.0, -jnp.inf)
         sprite = jax.random.categorical(pick_key, alive, shape=(proposals,))
@@ -142,7 +136,7 @@ def knowing(env: Spriteworld, proposals: int = 128) -> Policy:
         rewards = jax.vmap(lambda action: still.advance(key, state, action)[1])(actions)
         return actions[jnp.argmax(rewards)]
 
-    return lambda _, states, keys: jax.vmap(choose)(states, keys)
+    return lambda _, states, keys: jax.vmap(best)(states, keys)
 
 
 def context(task: str, variant: str, episodes: int, seed: int) -> dict[str, dict[str, float]]:
