@@ -1,7 +1,8 @@
 """Presets: values of the same frozen dataclasses, never a branch in the code.
 
 `debug` takes seconds (tests), `laptop` is for two CPU cores (what is shipped), `paper` has the paper's own numbers, for
-a GPU.
+a GPU. Every leaf can be set from the command line, such as `--config.model.latents 16`; the comment behind a field is
+its help text there.
 """
 
 import dataclasses
@@ -11,9 +12,9 @@ from typing import Literal
 from cobra_rl.models.exploration import ExplorationConfig
 from cobra_rl.models.monet import MonetConfig
 from cobra_rl.models.reward import RewardConfig
-from cobra_rl.models.transition import TransitionConfig
+from cobra_rl.models.transition import LawConfig, TransitionConfig
+from cobra_rl.models.vision import VisionModelConfig
 
-Preset = Literal["debug", "laptop", "paper"]
 Schedule = tuple[tuple[float, float], ...]  # (share of the run, value), linear in between
 
 
@@ -21,30 +22,30 @@ Schedule = tuple[tuple[float, float], ...]  # (share of the run, value), linear 
 class Stage:
     """A part of the curriculum: scenes with 1 to `sprites` sprites, explained with `slots` slots."""
 
-    until: float  # share of the run
-    sprites: int
-    slots: int
+    until: float  # share of the run at which the stage ends
+    sprites: int  # largest number of sprites in a scene
+    slots: int  # slots that explain a scene
 
 
 @dataclass(frozen=True)
 class VisionConfig:
     """Training of the vision module. The defaults are the paper's."""
 
-    model: MonetConfig = dataclasses.field(default_factory=MonetConfig)
-    steps: int = 700_000
-    batch: int = 16
-    optimiser: Literal["rmsprop", "adam"] = "rmsprop"
-    learning_rate: float = 1e-4
+    model: VisionModelConfig = dataclasses.field(default_factory=MonetConfig)
+    steps: int = 700_000  # gradient steps; schedules stretch along
+    batch: int = 16  # images per gradient step
+    optimiser: Literal["rmsprop", "adam"] = "rmsprop"  # optimiser of the weights
+    learning_rate: float = 1e-4  # learning rate after the warm-up
     warmup: int = 0  # steps during which the learning rate rises
     decay_from: float = 1.0  # share of the run after which the learning rate falls, as a cosine
-    final_rate: float = 0.03  # of the learning rate, at the end
+    final_rate: float = 0.03  # learning rate at the end, as a share of the learning rate
     clip: float = 0.0  # largest norm of the gradient; 0: any
-    average: float = 0.999  # decay of the average of the weights that is evaluated and kept
+    average: float = 0.999  # decay of the average of the weights that is evaluated and kept (not in the paper)
     beta: Schedule = ((0.0, 0.5),)  # weight of the latents' KL
     gamma: Schedule = ((0.0, 0.5),)  # weight of the masks' KL
-    stages: tuple[Stage, ...] = (Stage(1.0, 6, 8),)
+    stages: tuple[Stage, ...] = (Stage(1.0, 6, 8),)  # curriculum over the number of sprites and slots
     evaluate_every: int = 5000  # steps between validations (and checkpoints)
-    validation_scenes: int = 256
+    validation_scenes: int = 256  # scenes of a validation
 
 
 _LAPTOP_MODEL = MonetConfig(
@@ -95,32 +96,33 @@ class ExploreConfig:
 
     transition: TransitionConfig = dataclasses.field(default_factory=TransitionConfig)
     exploration: ExplorationConfig = dataclasses.field(default_factory=ExplorationConfig)
-    steps: int = 500_000  # of the learner
-    batch: int = 16
-    learning_rate: float = 3e-4
+    curious: bool = True  # actors follow the exploration policy; otherwise they click at random and only T is trained
+    steps: int = 500_000  # updates of the learner; schedules stretch along
+    batch: int = 16  # transitions per update
+    learning_rate: float = 3e-4  # learning rate of both networks
     decay_from: float = 1.0  # share of the run after which the learning rate falls, as a cosine
-    final_rate: float = 0.03  # of the learning rate, at the end
+    final_rate: float = 0.03  # learning rate at the end, as a share of the learning rate
     clip: float = 0.0  # largest norm of the gradient; 0: any
-    average: float = 0.0  # decay of the average of the weights that is evaluated and kept; 0: the last ones
-    samples: int = 1  # of u for each scene, in an update of the policy
-    change_cost: Schedule = ((0.0, 1.0),)  # of |Delta|, in squared pixels
-    click_cost: Schedule = ((0.0, 210.0),)  # of |D| on the position click, in squared pixels a frame width
-    capacity: int = 100_000  # of the replay
+    average: float = 0.0  # decay of the average of the weights that is evaluated and kept; 0: the last weights
+    samples: int = 1  # samples of u for each scene, in an update of the policy
+    change_cost: Schedule = ((0.0, 1.0),)  # cost of |Delta|, in squared pixels
+    click_cost: Schedule = ((0.0, 210.0),)  # cost of |D| on the position click, in squared pixels per frame width
+    capacity: int = 100_000  # transitions that the replay holds
     first: int = 1000  # transitions in the replay before learning begins
-    lattice: int = 1  # 2: the pixel error is estimated from every second patch in both directions (centred decoder)
-    priority: Schedule = ((0.0, 1.0),)  # alpha: items are drawn in proportion to L_T^alpha
-    importance: Schedule = ((0.0, 1.0),)  # beta: how far weights undo the priorities
+    lattice: int = 1  # 2: the pixel error is estimated from every second patch in both directions
+    priority: Schedule = ((0.0, 1.0),)  # alpha: transitions are drawn in proportion to L_T^alpha
+    importance: Schedule = ((0.0, 1.0),)  # beta: how far importance weights undo the priorities
     uniform: float = 0.0  # share of the actors' actions that are uniformly random
-    envs: int = 16  # played in this process, if actors are local
-    updates: int = 1  # of the learner for each time that it asks the actors
-    evaluate_every: int = 5000
-    validation_scenes: int = 256
+    envs: int = 16  # environments played in this process, if actors are local
+    updates: int = 1  # updates of the learner for each step of the actors
+    evaluate_every: int = 5000  # updates between validations (and checkpoints)
+    validation_scenes: int = 256  # scenes of a validation
 
 
 EXPLORE: dict[str, ExploreConfig] = {
     "paper": ExploreConfig(),
     "laptop": ExploreConfig(
-        transition=TransitionConfig(hidden=(256, 256, 256), error_unit=10.0, centred=True, law=64, place_cost=5.0),
+        transition=LawConfig(hidden=(256, 256, 256), error_unit=10.0, law=64, place_cost=5.0),
         exploration=ExplorationConfig(net="slots", motion_cost=100.0, scale_penalty=1e4, choice_entropy=20.0),
         steps=6000,
         batch=64,
@@ -140,7 +142,7 @@ EXPLORE: dict[str, ExploreConfig] = {
         evaluate_every=500,
     ),
     "debug": ExploreConfig(
-        transition=TransitionConfig(hidden=(16,), error_unit=30.0, law=8),
+        transition=LawConfig(hidden=(16,), error_unit=30.0, law=8),
         exploration=ExplorationConfig(net="slots", hidden=(16,)),
         steps=24,
         batch=4,
@@ -160,32 +162,30 @@ class TaskConfig:
     """The task phase: Algorithm 1. The defaults are the paper's, where it gives them."""
 
     reward: RewardConfig = dataclasses.field(default_factory=RewardConfig)
-    proposals: int = 128  # B, of the search
-    depth: int = 1  # steps that the search looks ahead
+    planner: str = "one_step"  # how actions are searched for: a name in agents/planners.py
+    proposals: int = 128  # B: actions that the planner proposes
+    depth: int = 1  # steps that the planner `shooting` looks ahead
     epsilon: float = 0.2  # share of random choices among the proposals, while training
-    updates: int = 10  # N, for each environment step
-    batch: int = 16
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.0  # of AdamW
+    updates: int = 10  # N: gradient steps per environment step
+    batch: int = 16  # remembered scenes per gradient step
+    learning_rate: float = 1e-3  # learning rate of the reward predictor
+    weight_decay: float = 0.0  # weight decay of AdamW
     shuffle: bool = False  # slots of remembered scenes come in a random order: a scene has none
-    reward_unit: float = 10.0  # rewards are learnt in this unit
-    most_reward: float | None = None  # more is learnt as this much: by then a task is solved
+    reward_unit: float = 10.0  # rewards are learnt in this unit (not in the paper)
+    reward_cap: float | None = None  # reward targets are clipped here; above it a task is solved anyway
     value: bool = False  # learn a value from (sparse) rewards instead of the reward itself
-    discount: float = 0.9  # of the value
+    discount: float = 0.9  # discount of the value
     target_every: int = 50  # environment steps between two copies of the value that is bootstrapped from
+    wait_for_reward: bool = False  # choose among the proposals at random until the first reward that is not 0
+    memory: int = 30_000  # steps that are remembered; the paper's longest run
 
 
 TASK: dict[str, TaskConfig] = {
     "paper": TaskConfig(),
-    "laptop": TaskConfig(learning_rate=3e-3, weight_decay=0.2, shuffle=True, most_reward=5.0),
-    "debug": TaskConfig(reward=RewardConfig(pair=(16, 16), whole=(16,)), proposals=8, updates=2, batch=4),
+    "laptop": TaskConfig(learning_rate=3e-3, weight_decay=0.2, shuffle=True, reward_cap=5.0),
+    "debug": TaskConfig(
+        reward=RewardConfig(pair=(16, 16), whole=(16,)), proposals=8, updates=2, batch=4, memory=1000
+    ),
 }
 
-REWARDED_STEPS: dict[str, int] = {  # that a task is given, unless told otherwise
-    "goal_finding_new_shape": 1000,
-    "goal_finding_new_position": 1000,
-    "goal_finding_more_targets": 1000,
-    "goal_finding_more_distractors": 2000,
-    "sorting": 3000,
-    "clustering": 3000,
-}
+PRESETS = tuple(TASK)

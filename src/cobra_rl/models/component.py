@@ -20,9 +20,9 @@ from cobra_rl.models.nets import (
     depth_to_space,
     nearest_corner,
 )
+from cobra_rl.models.vision import PLACE
 
 relu = jax.nn.relu
-CENTRE_SCALE = 0.5  # of a place in [-1, 1]^2 to a latent: about unit variance
 
 
 class ConvEncoder(eqx.Module):
@@ -50,7 +50,7 @@ class GlimpseEncoder(eqx.Module):
 
     A linear map carries what can be read off directly (centroid, mean colour, moments of the shape) to the posterior
     means as well, so that the decoder is told where, of what colour and of what shape a thing is from the first step
-    on; the centroid goes to the first two latents, where `CentredDecoder` expects it.
+    on; the centroid goes to the latents of PLACE, where `CentredDecoder` expects it.
     """
 
     head: MLP
@@ -73,12 +73,12 @@ class GlimpseEncoder(eqx.Module):
         color = jnp.einsum("bhw,bhwc->bc", share, x)
         at = nearest_corner(centroid, size)
         glimpse = cut_windows(mask[..., None], at, self.window).reshape(mask.shape[0], -1)
-        shift = 0.25 * size * (corner_place(at, size) - centroid)  # what rounding to whole pixels took, about [-1, 1]
+        shift = 0.25 * size * (corner_place(at, size) - centroid)  # sub-pixel offset lost by rounding, about [-1, 1]
         second, third, fourth = _moments(jnp.clip(8.0 * (place - centroid[:, None, None]), -2.5, 2.5), share)
         summary = jnp.concatenate([color, third, fourth], -1)
         everything = [glimpse, shift, centroid, summary, second, jnp.log(area + 2.0) / 4.0]
         mean, log_var = jnp.split(self.head(jnp.concatenate(everything, -1)), 2, axis=-1)
-        direct = jnp.concatenate([centroid / CENTRE_SCALE, self.skip(summary)], -1)
+        direct = jnp.concatenate([PLACE.from_canvas(centroid), self.skip(summary)], -1)
         return jnp.concatenate([mean + direct, log_var], -1)
 
 
@@ -119,7 +119,7 @@ class BroadcastDecoder(eqx.Module):
     ) -> tuple[Float[Array, "B H W 3"], Float[Array, "B H W"]]:
         """RGB means and mask logits. The first layer is in closed form: latents need not be broadcast before it."""
         if lattice is not None:
-            raise ValueError("MONet's decoder draws whole pictures, no lattice: train with `lattice` 1 in config.py.")
+            raise ValueError("MONet's decoder draws whole pictures and no lattice; train with --config.lattice 1.")
         x = relu(coordinates(self.size) @ self.place_in + self.latent_in(z)[:, None, None])
         for layer in self.layers:
             x = relu(layer(x))
@@ -128,7 +128,7 @@ class BroadcastDecoder(eqx.Module):
 
 
 class CentredDecoder(eqx.Module):
-    """A spatial broadcast decoder that draws relative to a centre, the first two latents.
+    """A spatial broadcast decoder that draws relative to a centre, the latents of PLACE.
 
     An MLP of the latents gives each hidden unit of the first layer its weights on the coordinates relative to the
     centre and its bias: half-planes, of which the 1x1 convolutions after it put together any shape, at any angle,
@@ -154,7 +154,7 @@ class CentredDecoder(eqx.Module):
         """RGB means and mask logits; with a lattice, only of its patches, side by side."""
         planes = self.half_planes(z).reshape(z.shape[0], 3, -1)
         direction = 4.0 * planes[:, :2]  # sprites are small
-        bias = planes[:, 2] - jnp.einsum("bc,bcf->bf", CENTRE_SCALE * z[:, :2], direction)
+        bias = planes[:, 2] - jnp.einsum("bc,bcf->bf", PLACE.canvas(z), direction)
         place = coordinates(self.size // self.patch)
         if lattice is not None:
             place = lattice.thin(place)

@@ -1,4 +1,4 @@
-"""The exploration policy D: uniform samples u in [0, 1]^4, deformed to where the transition model expects to be wrong.
+"""The exploration policy D: uniform samples u in [0, 1]^A, deformed to where the transition model expects to be wrong.
 
     a = u + D_net(u, z),   Loss = cost |D_net(u, z)| - e_pred(z, a)
 
@@ -8,6 +8,9 @@ action, never to the transition model. What the transition model minimises, D ma
 `WholeDeformation` is the paper's: one MLP reads all slots at once. It has to learn for each order of the slots anew
 where things are. `SlotDeformation` is ours, for the laptop: an MLP shared by all slots proposes a deformation for each
 and says how willing it is; one of the proposals is drawn. Both are mixtures of J Gaussians, with J = 1 and J = K.
+
+The first two dimensions of an action are a position click, the others a motion.
+Axes: B batch, K slots, M latents, J Gaussians, A action dimension.
 """
 
 from collections.abc import Callable
@@ -20,31 +23,32 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from cobra_rl.models.nets import MLP
-from cobra_rl.models.transition import Imagined, broadcast_action
+from cobra_rl.models.transition import Imagined, Sizes, broadcast_action
 
 LEAST_SCALE = 0.02  # below it a penalty keeps the Gaussian from collapsing
+# `deform` reads log_weight as (e_pred - cost |D|) / choice_entropy, as training makes it; with the laptop's numbers:
+DISTANCE_COST = 1.5  # what a deformation of the click of one frame width takes off log_weight
+AS_GOOD = 2.0  # a Gaussian is worth a click if its log_weight, distance aside, is within this of the best
 
 
 @dataclass(frozen=True)
 class ExplorationConfig:
     """The policy and its loss. The defaults are the paper's."""
 
-    slots: int = 8  # K
-    latents: int = 8  # M
-    net: Literal["whole", "slots"] = "whole"
-    hidden: tuple[int, ...] = (64, 64)
-    motion_cost: float = 210.0  # of |D| on the motion click, in squared pixels a frame width
-    scale_penalty: float = 1e5  # on what the scale falls below LEAST_SCALE
-    first_scale: float = 0.1  # of the Gaussian, at the start of training
-    choice_entropy: float = 0.0  # worth of an undecided choice between the J Gaussians, in squared pixels a nat
+    net: Literal["whole", "slots"] = "whole"  # whole: D_net reads all slots at once (the paper); slots: one by one
+    hidden: tuple[int, ...] = (64, 64)  # hidden layers of D_net
+    motion_cost: float = 210.0  # cost of |D| on the motion, in squared pixels per frame width
+    scale_penalty: float = 1e5  # penalty on what the scale falls below LEAST_SCALE
+    first_scale: float = 0.1  # scale of the Gaussian at the start of training
+    choice_entropy: float = 0.0  # entropy bonus on the mixture weights, in squared pixels per nat
 
 
 class Mixture(NamedTuple):
     """Deformations of one u: J Gaussians and how likely each is."""
 
     log_weight: Float[Array, "*N J"]
-    mean: Float[Array, "*N J 4"]
-    scale: Float[Array, "*N J 4"]
+    mean: Float[Array, "*N J A"]
+    scale: Float[Array, "*N J A"]
 
 
 class WholeDeformation(eqx.Module):
@@ -52,11 +56,12 @@ class WholeDeformation(eqx.Module):
 
     net: MLP
 
-    def __init__(self, config: ExplorationConfig, key: PRNGKeyArray):
-        self.net = MLP((config.slots * config.latents + 4, *config.hidden, 8), key, last_gain=0.01)
+    def __init__(self, config: ExplorationConfig, sizes: Sizes, key: PRNGKeyArray):
+        inputs = sizes.slots * sizes.latents + sizes.action
+        self.net = MLP((inputs, *config.hidden, 2 * sizes.action), key, last_gain=0.01)
 
-    def __call__(self, slots: Float[Array, "*N K M"], u: Float[Array, "*N 4"]) -> Float[Array, "*N J P"]:
-        """Logit, mean and scale before its softplus, P = 9."""
+    def __call__(self, slots: Float[Array, "*N K M"], u: Float[Array, "*N A"]) -> Float[Array, "*N J P"]:
+        """Return logit, mean and scale before its softplus, P = 1 + 2A."""
         out = self.net(jnp.concatenate([u, slots.reshape(*slots.shape[:-2], -1)], -1))
         return jnp.concatenate([jnp.zeros_like(out[..., :1]), out], -1)[..., None, :]
 
@@ -66,11 +71,11 @@ class SlotDeformation(eqx.Module):
 
     net: MLP
 
-    def __init__(self, config: ExplorationConfig, key: PRNGKeyArray):
-        self.net = MLP((config.latents + 4, *config.hidden, 9), key, last_gain=0.01)
+    def __init__(self, config: ExplorationConfig, sizes: Sizes, key: PRNGKeyArray):
+        self.net = MLP((sizes.latents + sizes.action, *config.hidden, 1 + 2 * sizes.action), key, last_gain=0.01)
 
-    def __call__(self, slots: Float[Array, "*N K M"], u: Float[Array, "*N 4"]) -> Float[Array, "*N J P"]:
-        """Logit, mean and scale before its softplus, P = 9."""
+    def __call__(self, slots: Float[Array, "*N K M"], u: Float[Array, "*N A"]) -> Float[Array, "*N J P"]:
+        """Return logit, mean and scale before its softplus, P = 1 + 2A."""
         return self.net(jnp.concatenate([broadcast_action(u, slots), slots], -1))
 
 
@@ -80,68 +85,73 @@ class Exploration(eqx.Module):
     net: WholeDeformation | SlotDeformation
     config: ExplorationConfig = eqx.field(static=True)
 
-    def __init__(self, config: ExplorationConfig, key: PRNGKeyArray):
-        self.net = (WholeDeformation if config.net == "whole" else SlotDeformation)(config, key)
+    def __init__(self, config: ExplorationConfig, sizes: Sizes, key: PRNGKeyArray):
+        self.net = (WholeDeformation if config.net == "whole" else SlotDeformation)(config, sizes, key)
         self.config = config
 
-    def __call__(self, slots: Float[Array, "*N K M"], u: Float[Array, "*N 4"]) -> Mixture:
-        """The deformations of u."""
+    def __call__(self, slots: Float[Array, "*N K M"], u: Float[Array, "*N A"]) -> Mixture:
+        """Return the deformations of u."""
         out = self.net(slots, u)
         offset = jnp.log(jnp.expm1(self.config.first_scale))  # softplus(offset) = first_scale
-        return Mixture(jax.nn.log_softmax(out[..., 0]), out[..., 1:5], jax.nn.softplus(out[..., 5:] + offset))
+        mean, scale = jnp.split(out[..., 1:], 2, axis=-1)
+        return Mixture(jax.nn.log_softmax(out[..., 0]), mean, jax.nn.softplus(scale + offset))
+
+    def sample(self, slots: Float[Array, "B K M"], action_size: int, key: PRNGKeyArray) -> Float[Array, "B A"]:
+        """Draw one action for each scene."""
+        uniform_key, pick_key, noise_key = jax.random.split(key, 3)
+        u = jax.random.uniform(uniform_key, (slots.shape[0], action_size))
+        mixture = self(slots, u)
+        pick = jax.random.categorical(pick_key, mixture.log_weight)[:, None, None]
+        mean, scale = (jnp.take_along_axis(part, pick, axis=1)[:, 0] for part in (mixture.mean, mixture.scale))
+        return to_action(u + mean + scale * jax.random.normal(noise_key, u.shape))
+
+    def deform(self, slots: Float[Array, "*N K M"], u: Float[Array, "*N A"]) -> Float[Array, "*N A"]:
+        """Deform u without chance, so that u steers the click: to the nearest thing that is worth one."""
+        mixture = self(slots, u)
+        distance = jnp.abs(mixture.mean[..., :2]).sum(-1)
+        worth = mixture.log_weight + DISTANCE_COST * distance
+        candidate = worth >= worth.max(-1, keepdims=True) - AS_GOOD
+        pick = jnp.argmin(jnp.where(candidate, distance, jnp.inf), axis=-1)[..., None, None]
+        return to_action(u + jnp.take_along_axis(mixture.mean, pick, axis=-2)[..., 0, :])
+
+    def loss(
+        self,
+        transition: Callable[[Array, Array], Imagined],
+        slots: Float[Array, "B K M"],
+        action_size: int,
+        key: PRNGKeyArray,
+        click_cost: Float[Array, ""] | float,
+    ) -> tuple[Float[Array, ""], dict[str, Array]]:
+        """cost |D| - e_pred(z, u + D), in expectation over the mixture's choice, and the penalty on small scales.
+
+        With `choice_entropy` the choice falls on a Gaussian in proportion to exp((e_pred - cost |D|) / choice_entropy),
+        not only on the best: sprites that surprise a little less are not forgotten.
+
+        The cost of deforming the position click is an argument, for it may change during training.
+        """
+        config = self.config
+        uniform_key, noise_key = jax.random.split(key)
+        u = jax.random.uniform(uniform_key, (slots.shape[0], action_size))
+        mixture = self(slots, u)
+        weight = jnp.exp(mixture.log_weight)  # [B, J]
+        deformation = mixture.mean + mixture.scale * jax.random.normal(noise_key, mixture.mean.shape)  # D_net(u, z)
+        action = to_action(u[:, None] + deformation)
+        scenes = jnp.broadcast_to(slots[:, None], (*weight.shape, *slots.shape[1:]))
+        error = transition(scenes, action).error  # [B, J]
+        size = jnp.abs(deformation)
+        cost = click_cost * size[..., :2].sum(-1) + config.motion_cost * size[..., 2:].sum(-1)
+        penalty = config.scale_penalty * jnp.maximum(LEAST_SCALE - mixture.scale, 0.0).sum(-1)
+        certainty = config.choice_entropy * mixture.log_weight  # its mean is minus the entropy of the choice
+        total = jnp.sum(weight * (cost - error + penalty + certainty), axis=1).mean()
+        metrics = {
+            "curiosity": jnp.sum(weight * error, axis=1).mean(),
+            "click_deformation": jnp.sum(weight * size[..., :2].mean(-1), axis=1).mean(),
+            "motion_deformation": jnp.sum(weight * size[..., 2:].mean(-1), axis=1).mean(),
+            "scale": jnp.sum(weight * mixture.scale.mean(-1), axis=1).mean(),
+        }
+        return total, metrics
 
 
-def to_action(point: Float[Array, "*N 4"]) -> Float[Array, "*N 4"]:
-    """Into [0, 1]^4, mirrored at its borders: nothing piles up there, and no gradient dies or leads further out."""
+def to_action(point: Float[Array, "*N A"]) -> Float[Array, "*N A"]:
+    """Bring a point into [0, 1]^A, mirrored at the borders: nothing piles up there and no gradient dies."""
     return 1.0 - jnp.abs(1.0 - jnp.mod(point, 2.0))
-
-
-def propose(policy: Exploration, slots: Float[Array, "K M"], key: PRNGKeyArray, n: int) -> Float[Array, "n 4"]:
-    """n actions for one scene."""
-    return sample(policy, jnp.broadcast_to(slots, (n, *slots.shape)), key)
-
-
-def sample(policy: Exploration, slots: Float[Array, "B K M"], key: PRNGKeyArray) -> Float[Array, "B 4"]:
-    """One action for each scene."""
-    uniform_key, pick_key, noise_key = jax.random.split(key, 3)
-    u = jax.random.uniform(uniform_key, (slots.shape[0], 4))
-    mixture = policy(slots, u)
-    pick = jax.random.categorical(pick_key, mixture.log_weight)[:, None, None]
-    mean, scale = (jnp.take_along_axis(part, pick, axis=1)[:, 0] for part in (mixture.mean, mixture.scale))
-    return to_action(u + mean + scale * jax.random.normal(noise_key, u.shape))
-
-
-def loss(
-    policy: Exploration,
-    transition: Callable[[Array, Array], Imagined],
-    slots: Float[Array, "B K M"],
-    key: PRNGKeyArray,
-    click_cost: Float[Array, ""] | float,
-) -> tuple[Float[Array, ""], dict[str, Array]]:
-    """cost |D| - e_pred(z, u + D), in expectation over the mixture's choice, and the penalty on small scales.
-
-    With `choice_entropy` the choice falls on a Gaussian in proportion to exp((e_pred - cost |D|) / choice_entropy), not
-    only on the best: sprites that surprise a little less are not forgotten.
-
-    The cost of deforming the position click is given, for it may change during training.
-    """
-    config = policy.config
-    uniform_key, noise_key = jax.random.split(key)
-    u = jax.random.uniform(uniform_key, (slots.shape[0], 4))
-    mixture = policy(slots, u)
-    weight = jnp.exp(mixture.log_weight)  # [B, J]
-    deformation = mixture.mean + mixture.scale * jax.random.normal(noise_key, mixture.mean.shape)  # D_net(u, z)
-    action = to_action(u[:, None] + deformation)
-    error = transition(jnp.broadcast_to(slots[:, None], (*weight.shape, *slots.shape[1:])), action).error  # [B, J]
-    size = jnp.abs(deformation)
-    cost = click_cost * size[..., :2].sum(-1) + config.motion_cost * size[..., 2:].sum(-1)
-    penalty = config.scale_penalty * jnp.maximum(LEAST_SCALE - mixture.scale, 0.0).sum(-1)
-    certainty = config.choice_entropy * mixture.log_weight  # its mean is minus the entropy of the choice
-    total = jnp.sum(weight * (cost - error + penalty + certainty), axis=1).mean()
-    metrics = {
-        "curiosity": jnp.sum(weight * error, axis=1).mean(),
-        "click_deformation": jnp.sum(weight * size[..., :2].mean(-1), axis=1).mean(),
-        "motion_deformation": jnp.sum(weight * size[..., 2:].mean(-1), axis=1).mean(),
-        "scale": jnp.sum(weight * mixture.scale.mean(-1), axis=1).mean(),
-    }
-    return total, metrics

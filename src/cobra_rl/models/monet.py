@@ -7,58 +7,37 @@ Axes: B batch, K slots, M latents, H W C image.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, UInt8
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from cobra_rl.models.attention import ScopeAttention, SeededAttention
 from cobra_rl.models.component import BroadcastDecoder, CentredDecoder, ConvEncoder, GlimpseEncoder
 from cobra_rl.models.nets import Lattice
-
-Images = UInt8[Array, "B H W 3"]
-Slots = Float[Array, "B K M"]
+from cobra_rl.models.vision import PLACE, Decoded, Images, LossWeights, Place, Slots, VisionModel, VisionModelConfig
 
 
 @dataclass(frozen=True)
-class MonetConfig:
-    """The model. The defaults are the paper's; see `config.py` for the laptop's."""
+class MonetConfig(VisionModelConfig):
+    """MONet. The defaults are the paper's; see `config.py` for the laptop's."""
 
-    slots: int = 8  # K: six sprites, the background and a spare
-    latents: int = 8  # M
-    size: int = 64  # H = W
     rgb_scale: tuple[float, float, float] = (1.25, 1.0, 0.75)  # unequal channels let colour latents emerge earlier
     sigma_bg: float = 0.08  # standard deviation of the pixel likelihood in slot 0
-    sigma_fg: float = 0.15  # in the other slots
-    attention_channels: tuple[int, ...] = (32, 32, 64, 64, 64)  # of each level of the U-Net
-    attention_window: int = 0  # 0: the whole image (MONet); else seeded glimpses of this many pixels squared
+    sigma_fg: float = 0.15  # standard deviation of the pixel likelihood in the other slots
+    attention_channels: tuple[int, ...] = (32, 32, 64, 64, 64)  # channels of each level of the U-Net
+    attention_window: int = 0  # 0: MONet's, the whole image; else seeded glimpses of this many pixels squared
     attention_mlp: int = 128  # width of the MLP at the bottom of MONet's U-Net
-    encoder_window: int = 0  # 0: MONet's strided convolutions; else a glimpse of the mask of this many pixels squared
+    encoder_window: int = 0  # 0: MONet's strided convolutions; else a glimpse of the mask, this many pixels squared
     encoder_hidden: int = 256  # width of the MLP that ends in the posterior
     log_var_init: float = 0.0  # added to the posterior's log-variance; negative: latents carry information at once
     decoder_width: int = 32  # channels of the broadcast decoder
     decoder_layers: int = 3  # hidden layers after the first
-    decoder_patch: int = 0  # 0: MONet's, 3x3 convolutions; else centred, drawing patches of this many pixels squared
+    decoder_patch: int = 0  # 0: MONet's 3x3 convolutions; else centred, drawing patches of this many pixels squared
 
 
-class LossWeights(NamedTuple):
-    """Weights of the loss terms; they may change during training."""
-
-    beta: Float[Array, ""] | float = 0.5  # KL of the latents
-    gamma: Float[Array, ""] | float = 0.5  # KL of the masks
-
-
-class Decoded(NamedTuple):
-    """What V_dec makes of slots."""
-
-    image: Float[Array, "B H W 3"]  # the scene, RGB about [0, 1]
-    components: Float[Array, "B K H W 3"]  # each slot's own picture
-    masks: Float[Array, "B K H W"]  # p(c = k | z): where each slot is seen
-
-
-class Monet(eqx.Module):
+class Monet(VisionModel):
     """Attention network and component VAE."""
 
     attention: ScopeAttention | SeededAttention
@@ -83,66 +62,74 @@ class Monet(eqx.Module):
         else:
             self.decoder = BroadcastDecoder(*draw, decoder_key)
 
+    @property
+    def place(self) -> Place | None:
+        """Where a slot is: the centred decoder draws around two latents; MONet's own has no such agreement."""
+        return PLACE if self.config.decoder_patch else None
 
-def _preprocess(model: Monet, images: Images) -> Float[Array, "B H W 3"]:
-    return images.astype(jnp.float32) / 255.0 * jnp.array(model.config.rgb_scale)
+    @property
+    def patch(self) -> int:
+        """The centred decoder draws patch by patch."""
+        return self.config.decoder_patch
 
+    @eqx.filter_jit
+    def masks(self, images: Images) -> Float[Array, "B K H W"]:
+        """Return the attention masks m_k; they sum to 1 over the slots."""
+        return jnp.exp(self.attention(self._preprocess(images), self.config.slots, None))
 
-def _posterior(
-    model: Monet, x: Float[Array, "B H W 3"], mask: Float[Array, "B H W"]
-) -> tuple[Float[Array, "B M"], Float[Array, "B M"]]:
-    """Mean and log-variance of q(z_k | x, m_k)."""
-    mean, log_var = jnp.split(model.encoder(x, mask), 2, axis=-1)
-    return mean, jnp.clip(log_var + model.config.log_var_init, -12.0, 4.0)
+    @eqx.filter_jit
+    def encode(self, images: Images) -> Slots:
+        """V_enc: the posterior means of all slots."""
+        x = self._preprocess(images)
+        log_masks = self.attention(x, self.config.slots, None)
+        means = [self._posterior(x, jnp.exp(log_masks[:, k]))[0] for k in range(log_masks.shape[1])]
+        return jnp.stack(means, axis=1)
 
+    @eqx.filter_jit
+    def decode(self, slots: Slots, lattice: Lattice | None = None) -> Decoded:
+        """V_dec: components weighted by the decoder's own masks. The attention has no part in it.
 
-def masks(model: Monet, images: Images) -> Float[Array, "B K H W"]:
-    """The attention masks m_k; they sum to 1 over the slots."""
-    return jnp.exp(model.attention(_preprocess(model, images), model.config.slots, None))
+        With a lattice, only its patches; the centred decoder draws each on its own.
+        """
+        drawn = [self.decoder(slots[:, k], lattice) for k in range(slots.shape[1])]
+        components = jnp.stack([component for component, _ in drawn], axis=1) / jnp.array(self.config.rgb_scale)
+        masks = jax.nn.softmax(jnp.stack([logit for _, logit in drawn], axis=1), axis=1)
+        return Decoded((components * masks[..., None]).sum(1), components, masks)
 
+    def loss(
+        self, images: Images, key: PRNGKeyArray, weights: LossWeights, slots: int | None = None
+    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+        """-log p(x | z, m) + beta KL(q(z | x, m) || N(0, 1)) + gamma KL(m || p(c | z)), in nats an image.
 
-def encode(model: Monet, images: Images) -> Slots:
-    """V_enc: the posterior means of all slots."""
-    x = _preprocess(model, images)
-    log_masks = model.attention(x, model.config.slots, None)
-    return jnp.stack([_posterior(model, x, jnp.exp(log_masks[:, k]))[0] for k in range(log_masks.shape[1])], axis=1)
+        `slots` may be fewer than K early in training: all slots share their weights.
+        """
+        config, x = self.config, self._preprocess(images)
+        slots = config.slots if slots is None else slots
+        seed_key, *noise_keys = jax.random.split(key, slots + 1)
+        log_masks = self.attention(x, slots, seed_key)  # log q(c = k | x)
+        log_pixels, logits, kl_z = [], [], 0.0
+        for k in range(slots):
+            mean, log_var = self._posterior(x, jnp.exp(log_masks[:, k]))
+            z = mean + jnp.exp(0.5 * log_var) * jax.random.normal(noise_keys[k], mean.shape)
+            component, logit = self.decoder(z)
+            sigma = config.sigma_fg if k else config.sigma_bg
+            log_pixels.append(-0.5 * jnp.sum(((x - component) / sigma) ** 2 + jnp.log(2 * jnp.pi * sigma**2), axis=-1))
+            logits.append(logit)
+            kl_z += 0.5 * jnp.sum(mean**2 + jnp.exp(log_var) - log_var - 1.0, axis=-1)
+        log_mixture = jax.nn.logsumexp(log_masks + jnp.stack(log_pixels, axis=1), axis=1)  # log sum_k m_k p(x | z_k)
+        log_prior = jax.nn.log_softmax(jnp.stack(logits, axis=1), axis=1)  # log p(c = k | z)
+        nll = -jnp.sum(log_mixture, axis=(1, 2)).mean()
+        kl_masks = jnp.sum(jnp.exp(log_masks) * (log_masks - log_prior), axis=(1, 2, 3)).mean()
+        kl_latents = jnp.mean(kl_z)
+        total = nll + weights.beta * kl_latents + weights.gamma * kl_masks
+        return total, {"loss": total, "nll": nll, "kl_latents": kl_latents, "kl_masks": kl_masks}
 
+    def _preprocess(self, images: Images) -> Float[Array, "B H W 3"]:
+        return images.astype(jnp.float32) / 255.0 * jnp.array(self.config.rgb_scale)
 
-def decode(model: Monet, slots: Slots, lattice: Lattice | None = None) -> Decoded:
-    """V_dec: components weighted by the decoder's own masks. The attention has no part in it.
-
-    With a lattice, only its patches; the centred decoder draws each on its own.
-    """
-    drawn = [model.decoder(slots[:, k], lattice) for k in range(slots.shape[1])]
-    components = jnp.stack([component for component, _ in drawn], axis=1) / jnp.array(model.config.rgb_scale)
-    decoder_masks = jax.nn.softmax(jnp.stack([logit for _, logit in drawn], axis=1), axis=1)
-    return Decoded((components * decoder_masks[..., None]).sum(1), components, decoder_masks)
-
-
-def loss(
-    model: Monet, images: Images, key: PRNGKeyArray, weights: LossWeights, slots: int | None = None
-) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-    """-log p(x | z, m) + beta KL(q(z | x, m) || N(0, 1)) + gamma KL(m || p(c | z)), in nats an image.
-
-    `slots` may be fewer than K early in training: all slots share their weights.
-    """
-    config, x = model.config, _preprocess(model, images)
-    slots = config.slots if slots is None else slots
-    seed_key, *noise_keys = jax.random.split(key, slots + 1)
-    log_masks = model.attention(x, slots, seed_key)  # log q(c = k | x)
-    log_pixels, logits, kl_z = [], [], 0.0
-    for k in range(slots):
-        mean, log_var = _posterior(model, x, jnp.exp(log_masks[:, k]))
-        z = mean + jnp.exp(0.5 * log_var) * jax.random.normal(noise_keys[k], mean.shape)
-        component, logit = model.decoder(z)
-        sigma = config.sigma_fg if k else config.sigma_bg
-        log_pixels.append(-0.5 * jnp.sum(((x - component) / sigma) ** 2 + jnp.log(2 * jnp.pi * sigma**2), axis=-1))
-        logits.append(logit)
-        kl_z += 0.5 * jnp.sum(mean**2 + jnp.exp(log_var) - log_var - 1.0, axis=-1)
-    log_mixture = jax.nn.logsumexp(log_masks + jnp.stack(log_pixels, axis=1), axis=1)  # log sum_k m_k p(x | z_k)
-    log_prior = jax.nn.log_softmax(jnp.stack(logits, axis=1), axis=1)  # log p(c = k | z)
-    nll = -jnp.sum(log_mixture, axis=(1, 2)).mean()
-    kl_masks = jnp.sum(jnp.exp(log_masks) * (log_masks - log_prior), axis=(1, 2, 3)).mean()
-    kl_latents = jnp.mean(kl_z)
-    total = nll + weights.beta * kl_latents + weights.gamma * kl_masks
-    return total, {"loss": total, "nll": nll, "kl_latents": kl_latents, "kl_masks": kl_masks}
+    def _posterior(
+        self, x: Float[Array, "B H W 3"], mask: Float[Array, "B H W"]
+    ) -> tuple[Float[Array, "B M"], Float[Array, "B M"]]:
+        """Return mean and log-variance of q(z_k | x, m_k)."""
+        mean, log_var = jnp.split(self.encoder(x, mask), 2, axis=-1)
+        return mean, jnp.clip(log_var + self.config.log_var_init, -12.0, 4.0)

@@ -189,14 +189,15 @@ class Lattice(NamedTuple):
 
     every: int
     phase: Int[Array, "2"]
+    patch: int  # pixels along the side of a cell
 
     def thin(self, grid: Float[Array, "h w *C"]) -> Float[Array, "_h _w *C"]:
         """The cells of the lattice; `every` divides h and w."""
         return jnp.roll(grid, -self.phase, (0, 1))[:: self.every, :: self.every]
 
-    def thin_image(self, x: Float[Array, "B H W C"], patch: int) -> Float[Array, "B _H _W C"]:
+    def thin_image(self, x: Float[Array, "B H W C"]) -> Float[Array, "B _H _W C"]:
         """The same of images, in cells of `patch` x `patch` pixels."""
-        return depth_to_space(jax.vmap(self.thin)(space_to_depth(x, patch)), patch)
+        return depth_to_space(jax.vmap(self.thin)(space_to_depth(x, self.patch)), self.patch)
 
 
 def nearest_corner(place: Float[Array, "B 2"], size: int) -> Int[Array, "B 2"]:

@@ -4,7 +4,7 @@
 
 It is all that a task teaches; everything else is frozen (the paper's appendices "Reward Predictor", "Sparse rewards").
 
-Axes: B batch, K slots, M latents.
+Axes: B batch, K slots, M latents, A action dimension.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,6 @@ from cobra_rl.models.transition import Imagined
 class RewardConfig:
     """The relation network. The defaults are the paper's."""
 
-    latents: int = 8  # M
     pair: tuple[int, ...] = (128, 128)  # layers of R_pair
     whole: tuple[int, ...] = (128,)  # hidden layers of R_global
 
@@ -37,9 +36,9 @@ class Reward(eqx.Module):
     whole: MLP
     config: RewardConfig = eqx.field(static=True)
 
-    def __init__(self, config: RewardConfig, key: PRNGKeyArray):
+    def __init__(self, config: RewardConfig, latents: int, key: PRNGKeyArray):
         pair_key, whole_key = jax.random.split(key)
-        self.pair = MLP((2 * config.latents, *config.pair), pair_key, last_gain=2.0)
+        self.pair = MLP((2 * latents, *config.pair), pair_key, last_gain=2.0)
         self.whole = MLP((config.pair[-1], *config.whole, 1), whole_key, last_gain=0.1)
         self.config = config
 
@@ -67,7 +66,7 @@ class Step(NamedTuple):
 
     slots: Float[Array, "*N K M"]  # z_t
     reward: Float[Array, "*N"]  # r_t; 0 in a fresh scene
-    action: Float[Array, "*N 4"]
+    action: Float[Array, "*N A"]
     next_slots: Float[Array, "*N K M"]
     next_reward: Float[Array, "*N"]
     ended: Bool[Array, "*N"]  # solved: z_{t+1} is the last scene. Running out of time is no end.

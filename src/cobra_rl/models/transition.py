@@ -4,19 +4,21 @@ A slot-wise MLP T_net reads a slot and the action; it gives the slot's change an
 
     z~_{t+1}^k = z_t^k + Delta_k,   e_pred = sum_k e_k,   (Delta_k, e_k) = T_net(z_t^k, a_t)
 
-Ours, for the laptop, also has a law: what the action does to whatever it touches, one small MLP for all slots, while
-T_net says how much it touches each of them and what the law leaves unexplained,
+That is the paper's, `Transition`. `LawTransition` is ours, for the laptop: it also has a law, what the action does to
+whatever it touches, one small MLP for all slots, while T_net says how much it touches each of them and what the law
+leaves unexplained,
 
     Delta_k = r_k + touch_k law(a_t),   (r_k, touch_k, e_k) = T_net(z_t^k, a_t),   touch_k in [0, 1]
 
 All pushes teach the same law, so that it averages over motion noise that r_k would learn by heart.
 
-It is trained in pixels, through the frozen decoder, so that slots need no matching between one frame and the next:
+Both are trained in pixels, through the frozen decoder, so that slots need no matching between one frame and the next:
 L_T = ||V_dec(z~_{t+1}) - x_{t+1}||^2, summed over the image (the paper's appendix "Transition Module").
 
-Axes: B batch, K slots, M latents, H W C image; an action has 4 dimensions.
+Axes: B batch, K slots, M latents, A action dimension, H W C image.
 """
 
+import abc
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,33 +27,45 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
-from cobra_rl.models import monet
-from cobra_rl.models.monet import Monet
 from cobra_rl.models.nets import MLP, Lattice
+from cobra_rl.models.vision import PLACE, Place, VisionModel
 
-NEAR = 4.0  # 1 / the half width of a sprite, in the unit of the latents that `CentredDecoder` takes for a centre
+NEAR = 4.0  # 1 / the half width of a sprite, in the unit of the latents of PLACE
 # The law is learnt faster than what is to be left for T_net. It starts at nothing and touches all: what is not touched
 # then closes its gate, and what is touched keeps it at 1, where noise cannot sway it.
 OWN_SCALE, LAW_SCALE, TOUCH_SCALE = 0.1, 2.0, 2.0
 
 
+class Sizes(NamedTuple):
+    """The sizes of a world model, stated once: by the vision module and the environment."""
+
+    slots: int  # K
+    latents: int  # M
+    action: int  # A
+    image: int  # H = W
+
+
 @dataclass(frozen=True)
 class TransitionConfig:
-    """The model and its loss. The defaults are the paper's."""
+    """The paper's transition model."""
 
-    latents: int = 8  # M
-    hidden: tuple[int, ...] = (512, 512, 512)
-    error_unit: float = 1.0  # of squared pixels: e_pred and its squared error are learnt in it
-    centred: bool = False  # T_net also reads where the click is, as seen from the slot's centre (ours, for the laptop)
-    law: int = 0  # 0: none; else the hidden units of the law (ours, for the laptop)
-    place_cost: float = 1.0  # of a change of the centre (latents 0 and 1) that no law explains, relative to others'
+    hidden: tuple[int, ...] = (512, 512, 512)  # hidden layers of T_net
+    error_unit: float = 1.0  # unit, in squared pixels, in which e_pred and its squared error are learnt
+
+
+@dataclass(frozen=True)
+class LawConfig(TransitionConfig):
+    """Ours, for the laptop: a law for all slots, and T_net also reads the click as seen from the slot's place."""
+
+    law: int = 64  # hidden units of the law
+    place_cost: float = 1.0  # cost of a change of place that the law does not explain, relative to other changes
 
 
 class Imagined(NamedTuple):
     """What T makes of slots and actions."""
 
     slots: Float[Array, "*N K M"]  # z~_{t+1}
-    error: Float[Array, "*N"]  # e_pred, in the unit of L_T
+    error: Float[Array, "*N"]  # e_pred, in the unit of L_T: the curiosity signal
 
 
 class Change(NamedTuple):
@@ -62,83 +76,126 @@ class Change(NamedTuple):
     error: Float[Array, "*N K"]  # its share of e_pred
 
 
-class Transition(eqx.Module):
-    """T_net, and the law if there is one."""
-
-    net: MLP
-    law: MLP | None
-    config: TransitionConfig = eqx.field(static=True)
-
-    def __init__(self, config: TransitionConfig, key: PRNGKeyArray):
-        net_key, law_key = jax.random.split(key)
-        inputs = config.latents + 4 + 2 * config.centred
-        self.net = MLP((inputs, *config.hidden, config.latents + 1 + (config.law > 0)), net_key, last_gain=0.01)
-        self.law = MLP((4, config.law, config.latents), law_key, last_gain=0.01) if config.law else None
-        self.config = config
-
-    def change(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N 4"]) -> Change:
-        """Of each slot, in one step."""
-        told = broadcast_action(action, slots)
-        features = [slots, told]
-        if self.config.centred:
-            features.append(jnp.tanh(NEAR * (told[..., :2] - slots[..., :2])))
-        out = self.net(jnp.concatenate(features, -1))
-        own, error = out[..., : self.config.latents], self.config.error_unit * out[..., self.config.latents]
-        if self.law is None:
-            return Change(own, own, error)
-        own, touch = OWN_SCALE * own, jax.nn.sigmoid(TOUCH_SCALE * (1.0 + out[..., -1:]))
-        return Change(own + touch * LAW_SCALE * self.law(told), own, error)
-
-    def __call__(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N 4"]) -> Imagined:
-        """One step ahead."""
-        change = self.change(slots, action)
-        return Imagined(slots + change.delta, change.error.sum(-1))
-
-
-def broadcast_action(action: Float[Array, "*N 4"], slots: Float[Array, "*N K M"]) -> Float[Array, "*N K 4"]:
-    """The action beside each slot, from [0, 1] to [-2, 2]: as wide as the latents are."""
-    return jnp.broadcast_to(4.0 * action[..., None, :] - 2.0, (*slots.shape[:-1], action.shape[-1]))
-
-
 class Transitions(NamedTuple):
     """What actors send and the replay holds: vision is frozen, so images before the action are kept as slots only."""
 
     slots: Float[Array, "*N K M"]  # z_t
-    action: Float[Array, "*N 4"]
+    action: Float[Array, "*N A"]
     next_image: UInt8[Array, "*N H W 3"]  # x_{t+1}
 
 
+class TransitionModel(eqx.Module):
+    """What is common to transition models. D maximises `Imagined.error`: a subclass may define it otherwise."""
+
+    config: eqx.AbstractVar[TransitionConfig]
+
+    @abc.abstractmethod
+    def change(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N A"]) -> Change:
+        """Return the change of each slot in one step."""
+
+    @abc.abstractmethod
+    def change_size(self, change: Change) -> Float[Array, " B"]:
+        """Return |Delta|, the size of a change as the loss counts it."""
+
+    def __call__(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N A"]) -> Imagined:
+        """Imagine one step ahead."""
+        change = self.change(slots, action)
+        return Imagined(slots + change.delta, change.error.sum(-1))
+
+    def loss(
+        self,
+        vision: VisionModel,
+        batch: Transitions,
+        importance: Float[Array, " B"],
+        change_cost: Float[Array, ""] | float = 1.0,
+        lattice: Lattice | None = None,
+    ) -> tuple[Float[Array, ""], dict[str, Array]]:
+        """L_T + (e_pred - L_T)^2 + cost |Delta|, weighted by importance; each transition's L_T is the metric `errors`.
+
+        L_T is a constant in the error loss: T does not learn to be predictable. The cost of change is an argument, for
+        it may change during training; the paper's is 1. In a world with motion noise it keeps T from fading what it
+        moves: a paler sprite is less wrong where nobody can know the place.
+        """
+        change = self.change(batch.slots, batch.action)
+        errors = pixel_error(vision, batch.slots + change.delta, batch.next_image, lattice)  # L_T
+        surprise = ((change.error.sum(-1) - jax.lax.stop_gradient(errors)) / self.config.error_unit) ** 2
+        size = self.change_size(change)
+        total = jnp.mean(importance * (errors + surprise + change_cost * size))
+        metrics = {"transition": errors.mean(), "error_prediction": surprise.mean(), "change": size.mean()}
+        return total, metrics | {"errors": errors}
+
+
+class Transition(TransitionModel):
+    """The paper's T."""
+
+    net: MLP
+    config: TransitionConfig = eqx.field(static=True)
+
+    def __init__(self, config: TransitionConfig, sizes: Sizes, place: Place | None, key: PRNGKeyArray):
+        net_key, _ = jax.random.split(key)
+        self.net = MLP((sizes.latents + sizes.action, *config.hidden, sizes.latents + 1), net_key, last_gain=0.01)
+        self.config = config
+
+    def change(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N A"]) -> Change:
+        """Return T_net's change, all of it unexplained by any law."""
+        out = self.net(jnp.concatenate([slots, broadcast_action(action, slots)], -1))
+        delta = out[..., :-1]
+        return Change(delta, delta, self.config.error_unit * out[..., -1])
+
+    def change_size(self, change: Change) -> Float[Array, " B"]:
+        """Return the sum of the absolute changes of all latents."""
+        return jnp.abs(change.delta).sum((1, 2))
+
+
+class LawTransition(TransitionModel):
+    """T with a law that is the same for all slots."""
+
+    net: MLP
+    law: MLP
+    config: LawConfig = eqx.field(static=True)
+
+    def __init__(self, config: LawConfig, sizes: Sizes, place: Place | None, key: PRNGKeyArray):
+        if place != PLACE or sizes.action < 2:
+            raise ValueError(
+                "The transition model with a law needs slots that say where they are and an action that begins with "
+                "a click; take the paper's transition model with this vision module or environment."
+            )
+        net_key, law_key = jax.random.split(key)
+        inputs = sizes.latents + sizes.action + 2
+        self.net = MLP((inputs, *config.hidden, sizes.latents + 2), net_key, last_gain=0.01)
+        self.law = MLP((sizes.action, config.law, sizes.latents), law_key, last_gain=0.01)
+        self.config = config
+
+    def change(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N A"]) -> Change:
+        """Return the law's change of what is touched, and T_net's own of each slot."""
+        push = broadcast_action(action, slots)
+        click = jnp.tanh(NEAR * (push[..., :2] - PLACE.latents(slots)))  # as seen from the slot
+        out = self.net(jnp.concatenate([slots, push, click], -1))
+        own = OWN_SCALE * out[..., :-2]
+        touch = jax.nn.sigmoid(TOUCH_SCALE * (1.0 + out[..., -1:]))
+        return Change(own + touch * LAW_SCALE * self.law(push), own, self.config.error_unit * out[..., -2])
+
+    def change_size(self, change: Change) -> Float[Array, " B"]:
+        """Return |Delta|, where the law's change of place costs nothing.
+
+        Where the cost is high, sprites would otherwise be imagined to move too little.
+        """
+        place = jnp.abs(PLACE.latents(change.unexplained)).sum((1, 2))
+        looks = jnp.abs(change.delta[..., PLACE.first + 2 :]).sum((1, 2))
+        return self.config.place_cost * place + looks
+
+
+def broadcast_action(action: Float[Array, "*N A"], slots: Float[Array, "*N K M"]) -> Float[Array, "*N K A"]:
+    """Put the action beside each slot, from [0, 1] to [-2, 2]: as wide as the latents are, in the units of PLACE."""
+    return jnp.broadcast_to(4.0 * action[..., None, :] - 2.0, (*slots.shape[:-1], action.shape[-1]))
+
+
 def pixel_error(
-    vision: Monet, slots: Float[Array, "B K M"], image: UInt8[Array, "B H W 3"], lattice: Lattice | None = None
+    vision: VisionModel, slots: Float[Array, "B K M"], image: UInt8[Array, "B H W 3"], lattice: Lattice | None = None
 ) -> Float[Array, " B"]:
     """||V_dec(z) - x||^2, summed over pixels and colours in [0, 1]; with a lattice, an estimate from its patches."""
-    drawn, target = monet.decode(vision, slots, lattice).image, image.astype(jnp.float32) / 255.0
+    drawn, target = vision.decode(slots, lattice).image, image.astype(jnp.float32) / 255.0
     if lattice is None:
         return jnp.sum((drawn - target) ** 2, axis=(1, 2, 3))
-    seen = lattice.thin_image(target, vision.config.decoder_patch)
+    seen = lattice.thin_image(target)
     return lattice.every**2 * jnp.sum((drawn - seen) ** 2, axis=(1, 2, 3))
-
-
-def loss(
-    model: Transition,
-    vision: Monet,
-    batch: Transitions,
-    importance: Float[Array, " B"],
-    change_cost: Float[Array, ""] | float = 1.0,
-    lattice: Lattice | None = None,
-) -> tuple[Float[Array, ""], dict[str, Array]]:
-    """L_T + (e_pred - L_T)^2 + cost |Delta|, weighted by importance; each transition's L_T is the metric `errors`.
-
-    The cost of change is given, for it may change during training; the paper's is 1. In a world with motion noise it
-    keeps T from fading what it moves: a paler sprite is less wrong where nobody can know the place. Where it is high, a
-    change of place has to cost less, or else sprites are imagined to move too little; what the law says of the place
-    costs nothing.
-    """
-    change = model.change(batch.slots, batch.action)
-    errors = pixel_error(vision, batch.slots + change.delta, batch.next_image, lattice)  # L_T
-    surprise = ((change.error.sum(-1) - jax.lax.stop_gradient(errors)) / model.config.error_unit) ** 2
-    place, looks = (jnp.abs(part).sum((1, 2)) for part in (change.unexplained[..., :2], change.delta[..., 2:]))
-    size = model.config.place_cost * place + looks  # |Delta|
-    total = jnp.mean(importance * (errors + surprise + change_cost * size))
-    metrics = {"transition": errors.mean(), "error_prediction": surprise.mean(), "change": size.mean()}
-    return total, metrics | {"errors": errors}

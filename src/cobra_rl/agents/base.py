@@ -1,0 +1,137 @@
+"""The contract between agents and everything else.
+
+An `Agent` learns: the task phase gives it what happens and it changes its state. A `Policy` acts: evaluation, films and
+the pages need no more of an agent than this. Both see pictures, never the state of the environment; only the bound that
+knows all may see that, and says so.
+
+A model-free agent is a new file with a class of this protocol and a line in `AGENTS` of `phases/task.py`.
+
+Axes: B batch, A action dimension, H W C image.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray, UInt8
+
+from cobra_rl.spriteworld.base import Environment, auto_reset
+
+Params = Any  # all that acting needs, as a pytree
+Observations = Any  # uint8 images [B, H, W, 3]; batched states for a policy that sees them
+Keys = Key[Array, " B"]
+Actions = Float[Array, "B A"]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How an agent acts. Equal if `act` is the same function, so that it can be compiled once."""
+
+    act: Callable[[Params, Observations, Keys], Actions]  # pure
+    sees_state: bool = False  # it is given states instead of images: for bounds only
+
+
+class Experience(NamedTuple):
+    """What a step of the environment taught, in the agent's own terms."""
+
+    observation: Any  # what `observe` made of the picture before the action
+    reward: Float[Array, ""]  # reward of that scene; 0 in a fresh one
+    action: Float[Array, " A"]
+    next_observation: Any
+    next_reward: Float[Array, ""]
+    terminated: Bool[Array, ""]  # solved: nothing follows. Running out of time is no end.
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """A learner. All functions are pure; `State` is any pytree."""
+
+    policy: Policy  # how it acts when it is not learning
+
+    def init(self, key: PRNGKeyArray, params: Any, observation: Any) -> Any:
+        """Return a fresh state. `params` is what is frozen, such as the world model."""
+        ...
+
+    def params(self, frozen: Any, state: Any) -> Params:
+        """Return what `policy` needs."""
+        ...
+
+    def observe(self, frozen: Any, image: UInt8[Array, "H W 3"]) -> Any:
+        """Return what the agent keeps of a picture: COBRA its slots, another agent the picture itself."""
+        ...
+
+    def explore(self, frozen: Any, state: Any, observation: Any, key: PRNGKeyArray) -> Float[Array, " A"]:
+        """Choose an action while learning."""
+        ...
+
+    def update(self, frozen: Any, state: Any, experience: Experience, key: PRNGKeyArray) -> tuple[Any, dict]:
+        """Remember a step and learn from it; return the state and metrics."""
+        ...
+
+
+class Playing(NamedTuple):
+    """An agent in the middle of an episode."""
+
+    env: Any  # state of the environment
+    observation: Any  # what the agent keeps of the present picture
+    reward: Float[Array, ""]  # reward of the present scene; 0 in a fresh one
+    agent: Any  # state of the agent
+    key: PRNGKeyArray
+
+
+class Outcome(NamedTuple):
+    """What a step came to."""
+
+    action: Float[Array, " A"]
+    reward: Float[Array, ""]
+    success: Bool[Array, ""]
+    done: Bool[Array, ""]
+
+
+def begin(agent: Agent, env: Environment, frozen: Any, key: PRNGKeyArray) -> Playing:
+    """Start an agent with a fresh state in a fresh episode.
+
+    Args:
+        agent: The learner.
+        env: The environment to learn in.
+        frozen: What the agent uses and does not change, such as the world model.
+        key: All randomness of the run follows from it.
+
+    Returns:
+        The state that `step` takes.
+    """
+    key, reset_key, agent_key = jax.random.split(key, 3)
+    env_state = env.initial(reset_key)
+    observation = agent.observe(frozen, env.draw(env_state))
+    return Playing(env_state, observation, jnp.float32(0.0), agent.init(agent_key, frozen, observation), key)
+
+
+def step(agent: Agent, env: Environment, frozen: Any, state: Playing) -> tuple[Playing, Outcome, dict]:
+    """Take one step of the environment and learn from it; an episode that ends is followed by a fresh one.
+
+    Args:
+        agent: The learner.
+        env: The environment to learn in.
+        frozen: What the agent uses and does not change.
+        state: From `begin` or from the step before.
+
+    Returns:
+        The next state, what the step came to, and the agent's metrics.
+    """
+    key, act_key, step_key, reset_key, learn_key = jax.random.split(state.key, 5)
+    action = agent.explore(frozen, state.agent, state.observation, act_key)
+    after = env.advance(step_key, state.env, action)
+    reached = agent.observe(frozen, env.draw(after.state))
+    experience = Experience(state.observation, state.reward, action, reached, after.reward, after.terminated)
+    learnt, metrics = agent.update(frozen, state.agent, experience, learn_key)
+    env_state = auto_reset(env, reset_key, after)
+    seen = jax.lax.cond(
+        after.done,  # another picture is seen: rare enough to be worth a branch
+        lambda: agent.observe(frozen, env.draw(env_state)),
+        lambda: reached,
+    )
+    reward = jnp.where(after.done, 0.0, after.reward)
+    outcome = Outcome(action, after.reward, after.terminated, after.done)
+    return Playing(env_state, seen, reward, learnt, key), outcome, metrics

@@ -1,0 +1,73 @@
+"""The agent of the exploration phase: it plays with the exploration policy D and hands over transitions. Pure.
+
+Axes: E environments, K slots, M latents, A action dimension.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from cobra_rl.models.exploration import Exploration
+from cobra_rl.models.transition import Transitions
+from cobra_rl.models.vision import VisionModel
+from cobra_rl.runtime.actors import Collected
+from cobra_rl.spriteworld.base import Environment, auto_reset
+
+
+class ExplorerState(NamedTuple):
+    """Environments in the middle of their episodes."""
+
+    envs: Any
+    slots: Float[Array, "E K M"]  # of what is seen now
+    key: PRNGKeyArray
+
+
+def begin(env: Environment, count: int, vision: VisionModel, key: PRNGKeyArray) -> ExplorerState:
+    """Start fresh episodes in `count` environments."""
+    key, reset_key = jax.random.split(key)
+    envs = jax.vmap(env.initial)(jax.random.split(reset_key, count))
+    return ExplorerState(envs, vision.encode(jax.vmap(env.draw)(envs)), key)
+
+
+def play(
+    env: Environment,
+    uniform: Float[Array, ""] | float,
+    vision: VisionModel,
+    policy: Exploration | None,
+    state: ExplorerState,
+) -> tuple[ExplorerState, Collected]:
+    """Take one step in all environments; those at their end start anew.
+
+    Args:
+        env: The environment.
+        uniform: Share of actions that are uniformly random.
+        vision: Encodes what is seen.
+        policy: D; without it all actions are uniformly random.
+        state: From `begin` or the step before.
+
+    Returns:
+        The next state, and the transitions with the share of actions that moved something.
+    """
+    count = state.slots.shape[0]
+    key, act_key, *step_keys = jax.random.split(state.key, 4)
+    noise_keys, reset_keys = (jax.random.split(step_key, count) for step_key in step_keys)
+    action = jax.random.uniform(jax.random.fold_in(act_key, 1), (count, env.action_size))
+    if policy is not None:
+        chance = jax.random.uniform(jax.random.fold_in(act_key, 2), (count, 1))
+        curious = policy.sample(state.slots, env.action_size, act_key)
+        action = jnp.where(chance < uniform, action, curious)
+    after = jax.vmap(env.advance)(noise_keys, state.envs, action)
+    envs = jax.vmap(lambda key, step: auto_reset(env, key, step))(reset_keys, after)
+    draw = jax.vmap(env.draw)
+    next_image = draw(after.state)
+    collected = Collected(Transitions(state.slots, action, next_image), _hits(after.info, draw(state.envs), next_image))
+    return ExplorerState(envs, vision.encode(draw(envs)), key), collected
+
+
+def _hits(info: dict[str, Array], before: Array, after: Array) -> Float[Array, ""]:
+    """Return the share of actions that moved something: as the environment says, or else as the pictures show."""
+    if "moved" in info:
+        return jnp.mean(info["moved"] >= 0)
+    return jnp.mean(jnp.any(before != after, axis=(1, 2, 3)))

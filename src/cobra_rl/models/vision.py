@@ -1,0 +1,108 @@
+"""What the rest of COBRA needs of a vision module: V_enc, V_dec, the masks, a loss, and where a slot is.
+
+MONet (`monet.py`) is one such module. Another encoder, such as Slot Attention, is another subclass of `VisionModel`
+with a configuration of its own and a line in `VISIONS` of `world.py`; nothing else has to know.
+
+Axes: B batch, K slots, M latents, H W C image.
+"""
+
+import abc
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import equinox as eqx
+from jaxtyping import Array, Float, PRNGKeyArray, UInt8
+
+from cobra_rl.models.nets import Lattice
+
+Images = UInt8[Array, "B H W 3"]
+Slots = Float[Array, "B K M"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a slot is, for vision modules that say so: two latents that are linear in the frame's coordinates.
+
+    This is an agreement between the decoder, which draws a slot around this point, the encoder, which puts the mask's
+    centroid there, and the transition model, which compares it with the click.
+    """
+
+    first: int = 0  # the latents `first` and `first` + 1 are x and y
+    units: float = 4.0  # of a latent, to a frame width: the frame is [-2, 2], about unit variance
+
+    def latents(self, slots: Float[Array, "*N M"]) -> Float[Array, "*N 2"]:
+        """Return the two latents as they are."""
+        return slots[..., self.first : self.first + 2]
+
+    def of(self, slots: Float[Array, "*N M"]) -> Float[Array, "*N 2"]:
+        """Return (x, y) in frame coordinates [0, 1]^2, y up."""
+        return self.latents(slots) / self.units + 0.5
+
+    def canvas(self, slots: Float[Array, "*N M"]) -> Float[Array, "*N 2"]:
+        """Return (x, y) in the coordinates that networks draw in, [-1, 1]^2 (`nets.coordinates`)."""
+        return 2.0 / self.units * self.latents(slots)
+
+    def from_canvas(self, point: Float[Array, "*N 2"]) -> Float[Array, "*N 2"]:
+        """Return the two latents of a point in [-1, 1]^2."""
+        return self.units / 2.0 * point
+
+
+PLACE = Place()
+
+
+@dataclass(frozen=True)
+class VisionModelConfig:
+    """The sizes that every vision module has; the whole agent takes them from here."""
+
+    slots: int = 8  # K: six sprites, the background and a spare
+    latents: int = 8  # M, latents of a slot
+    size: int = 64  # H = W, pixels of the pictures
+
+
+class LossWeights(NamedTuple):
+    """Weights of loss terms that may change during training; a module without such a term ignores its weight."""
+
+    beta: Float[Array, ""] | float = 0.5  # KL of the latents
+    gamma: Float[Array, ""] | float = 0.5  # KL of the masks
+
+
+class Decoded(NamedTuple):
+    """What V_dec makes of slots."""
+
+    image: Float[Array, "B H W 3"]  # the scene, RGB about [0, 1]
+    components: Float[Array, "B K H W 3"]  # each slot's own picture
+    masks: Float[Array, "B K H W"]  # p(c = k | z): where each slot is seen
+
+
+class VisionModel(eqx.Module):
+    """A vision module. Decorate `encode`, `decode` and `masks` with `eqx.filter_jit`: people call them directly."""
+
+    config: eqx.AbstractVar[VisionModelConfig]
+
+    @property
+    @abc.abstractmethod
+    def place(self) -> Place | None:
+        """Where a slot is, if the latents say so by construction."""
+
+    @property
+    def patch(self) -> int:
+        """The side, in pixels, of the patches that V_dec can draw one by one; 0: only whole pictures."""
+        return 0
+
+    @abc.abstractmethod
+    def encode(self, images: Images) -> Slots:
+        """V_enc: one row a slot, in no particular order."""
+
+    @abc.abstractmethod
+    def masks(self, images: Images) -> Float[Array, "B K H W"]:
+        """Return where the encoder sees each slot; the masks sum to 1 over the slots."""
+
+    @abc.abstractmethod
+    def decode(self, slots: Slots, lattice: Lattice | None = None) -> Decoded:
+        """V_dec: the scene, and each slot's own picture and mask; with a lattice, only its patches."""
+
+    @abc.abstractmethod
+    def loss(
+        self, images: Images, key: PRNGKeyArray, weights: LossWeights, slots: int | None = None
+    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+        """Return the training loss and its metrics; `slots` may be fewer than K early in training."""

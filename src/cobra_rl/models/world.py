@@ -1,0 +1,156 @@
+"""The world model: vision, the transition model T and the exploration policy D as one module.
+
+It is the one product of the exploration phase, and all that the task phase knows of the world. The sizes (K slots, M
+latents, A action dimension, H pixels) are stated once, by the vision module and the environment, and passed on.
+
+The registries at the end say which models there are: a new one is a file of its own and a line there.
+
+Axes: B batch, K slots, M latents, A action dimension, P proposals, H W C image.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from cobra_rl.models.exploration import Exploration, ExplorationConfig
+from cobra_rl.models.monet import Monet, MonetConfig
+from cobra_rl.models.transition import (
+    Imagined,
+    LawConfig,
+    LawTransition,
+    Sizes,
+    Transition,
+    TransitionConfig,
+    TransitionModel,
+    pixel_error,
+)
+from cobra_rl.models.vision import Decoded, VisionModel, VisionModelConfig
+
+
+class WorldModel(eqx.Module):
+    """What the agent sees, imagines and is curious about. Methods are pure and compiled, once for each shape."""
+
+    vision: VisionModel
+    transition: TransitionModel
+    exploration: Exploration | None  # without it, proposals are uniform: the paper's ablation
+    action_size: int = eqx.field(static=True)
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes of slots, actions and pictures."""
+        return sizes_of(self.vision.config, self.action_size)
+
+    def encode(self, images) -> Float[Array, "B K M"]:
+        """V_enc: images uint8 [B, H, W, 3] -> slots, one row an object, in no particular order."""
+        return self.vision.encode(self._checked(images))
+
+    def masks(self, images) -> Float[Array, "B K H W"]:
+        """Return where the encoder sees each slot in images uint8 [B, H, W, 3]."""
+        return self.vision.masks(self._checked(images))
+
+    def decode(self, slots) -> Decoded:
+        """V_dec: slots [B, K, M] -> the scene's image, each slot's own picture, and the decoder's masks."""
+        return self.vision.decode(jnp.asarray(slots, jnp.float32))
+
+    @eqx.filter_jit
+    def imagine(self, slots, actions) -> Imagined:
+        """T: slots [*N, K, M] and actions [*N, A] -> the slots one step later, and the error e_pred to expect."""
+        return self.transition(jnp.asarray(slots, jnp.float32), jnp.asarray(actions, jnp.float32))
+
+    @eqx.filter_jit
+    def sample(self, slots: Float[Array, "B K M"], key: PRNGKeyArray) -> Float[Array, "B A"]:
+        """D: draw one action for each scene; uniform where there is no policy."""
+        if self.exploration is None:
+            return jax.random.uniform(key, (slots.shape[0], self.action_size))
+        return self.exploration.sample(slots, self.action_size, key)
+
+    @eqx.filter_jit
+    def propose(self, slots, key: PRNGKeyArray, n: int) -> Float[Array, "*B n A"]:
+        """D: draw n actions for one scene [K, M], or for each of several [B, K, M]."""
+        slots = jnp.asarray(slots, jnp.float32)
+
+        def for_one(slots: Float[Array, "K M"], key: PRNGKeyArray) -> Float[Array, "n A"]:
+            return self.sample(jnp.broadcast_to(slots, (n, *slots.shape)), key)
+
+        if slots.ndim == 2:
+            return for_one(slots, jax.random.split(key, 1)[0])
+        return jax.vmap(for_one)(slots, jax.random.split(key, slots.shape[0]))
+
+    @eqx.filter_jit
+    def deform(self, slots, u) -> Float[Array, "*B A"]:
+        """D without chance: steer u [*B, A] in [0, 1] to the nearest thing in slots [*B, K, M] worth a click."""
+        u = jnp.asarray(u, jnp.float32)
+        if self.exploration is None:
+            return u
+        return self.exploration.deform(jnp.asarray(slots, jnp.float32), u)
+
+    @eqx.filter_jit
+    def pixel_error(self, slots, images) -> Float[Array, " B"]:
+        """||V_dec(z) - x||^2 of slots [B, K, M] and images uint8 [B, H, W, 3], summed over pixels and colours."""
+        return pixel_error(self.vision, jnp.asarray(slots, jnp.float32), jnp.asarray(images))
+
+    def without_policy(self) -> "WorldModel":
+        """Return the same world with uniform proposals."""
+        return WorldModel(self.vision, self.transition, None, self.action_size)
+
+    def _checked(self, images) -> Array:
+        images, size = jnp.asarray(images), self.vision.config.size
+        if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1:] != (size, size, 3):
+            advice = "; add a batch axis to a single image with images[None]" if images.ndim == 3 else ""
+            raise ValueError(
+                f"Images must be uint8 [B, {size}, {size}, 3], but got {images.dtype} {list(images.shape)}{advice}."
+            )
+        return images
+
+
+def sizes_of(vision: VisionModelConfig, action_size: int) -> Sizes:
+    """State the sizes of a world model with this vision module and actions of this many dimensions."""
+    return Sizes(vision.slots, vision.latents, action_size, vision.size)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A model that a world may have: its configuration and its class."""
+
+    config: type
+    model: type
+
+
+VISIONS: Mapping[str, Kind] = {"monet": Kind(MonetConfig, Monet)}
+TRANSITIONS: Mapping[str, Kind] = {
+    "paper": Kind(TransitionConfig, Transition),
+    "law": Kind(LawConfig, LawTransition),
+}
+EXPLORATIONS: Mapping[str, Kind] = {"deformation": Kind(ExplorationConfig, Exploration)}
+
+
+def name_of(kinds: Mapping[str, Kind], config: Any) -> str:
+    """Return the name under which a configuration's model is registered."""
+    for name, kind in kinds.items():
+        if type(config) is kind.config:
+            return name
+    known = ", ".join(kind.config.__name__ for kind in kinds.values())
+    raise ValueError(f"No model is registered for {type(config).__name__}; there is one for each of {known}.")
+
+
+def make_vision(config: VisionModelConfig, key: PRNGKeyArray) -> VisionModel:
+    """Build a vision module with fresh weights."""
+    return VISIONS[name_of(VISIONS, config)].model(config, key)
+
+
+def make_transition(config: TransitionConfig, vision: VisionModel, action_size: int, key: PRNGKeyArray):
+    """Build a transition model with fresh weights for the slots of a vision module."""
+    kind = TRANSITIONS[name_of(TRANSITIONS, config)]
+    return kind.model(config, sizes_of(vision.config, action_size), vision.place, key)
+
+
+def make_exploration(config: ExplorationConfig, vision: VisionModel, action_size: int, key: PRNGKeyArray):
+    """Build an exploration policy with fresh weights for the slots of a vision module."""
+    kind = EXPLORATIONS[name_of(EXPLORATIONS, config)]
+    return kind.model(config, sizes_of(vision.config, action_size), key)
