@@ -1,52 +1,125 @@
-"""Replay, prioritised by the error of the transition model (Schaul et al. 2015), on flashbax."""
+"""Replay, prioritised by error (Schaul et al. 2015): items are drawn in proportion to error^alpha.
 
+The replay keeps raw errors and applies the exponent when it draws, so that a change of alpha holds for all items at
+once. A draw costs one pass over the errors, which at these capacities takes less time than a sum tree would.
+"""
+
+import dataclasses
 from typing import Any, NamedTuple
 
-import flashbax
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-ReplayState = Any  # flashbax's; a pytree
+LEAST_ERROR = 1e-3  # smaller errors count as this much, so that every item has a chance
+
+
+class ReplayState(NamedTuple):
+    """A ring of C items, of which the first `count` are in use."""
+
+    items: Any  # a pytree of arrays [C, ...]
+    error: Float[Array, " C"]  # the latest raw error of each item; 0 where there is no item
+    index: Int[Array, ""]  # where the next item goes
+    count: Int[Array, ""]
 
 
 class Sample(NamedTuple):
-    """Transitions and how they were drawn."""
+    """B items and how they were drawn."""
 
-    items: Any  # with a leading axis B
-    importance: Float[Array, " B"]  # weights that undo the priorities, the largest of the batch 1
-    indices: Array
+    items: Any  # a pytree of arrays [B, ...]
+    importance: Float[Array, " B"]  # weights that undo the priorities; the largest of the batch is 1
+    indices: Int[Array, " B"]  # where the items are, for `Replay.update`
 
 
+@dataclasses.dataclass(frozen=True)
 class Replay:
-    """Pure functions over a `ReplayState`; to be called within compiled code that donates the state."""
+    """Pure functions over a `ReplayState`, to be called within compiled code that donates the state.
 
-    def __init__(self, capacity: int, batch: int):
-        """Items are drawn in proportion to their priorities."""
-        self._buffer = flashbax.make_prioritised_item_buffer(
-            max_length=capacity, min_length=batch, sample_batch_size=batch, add_batches=True, priority_exponent=1.0
-        )
+    Args:
+        capacity: how many items there is room for; the oldest make room for new ones.
+        batch: how many items a sample has.
+    """
+
+    capacity: int
+    batch: int
 
     def init(self, item: Any) -> ReplayState:
-        """An empty replay for items like this one."""
-        return self._buffer.init(item)
+        """Make an empty replay.
+
+        Args:
+            item: a pytree of arrays with the shapes and dtypes of one item.
+
+        Returns:
+            A state with room for `capacity` such items.
+        """
+        items = jax.tree.map(lambda leaf: jnp.zeros((self.capacity, *jnp.shape(leaf)), jnp.result_type(leaf)), item)
+        return ReplayState(items, jnp.zeros(self.capacity), jnp.int32(0), jnp.int32(0))
 
     def add(self, state: ReplayState, items: Any) -> ReplayState:
-        """Adds items with a leading axis; each gets the largest priority so far, to be seen at least once."""
-        return self._buffer.add(state, items)
+        """Add items, each with the largest error now in the replay, so that it is soon drawn.
 
-    def sample(self, state: ReplayState, key: Array, beta: Float[Array, ""] | float = 1.0) -> Sample:
-        """A batch, weighted by (N probability)^-beta: with beta 1, as if all items were equally likely."""
-        drawn = self._buffer.sample(state, key)
-        weight = jnp.maximum(drawn.probabilities, 1e-12) ** -beta
-        return Sample(drawn.experience, weight / weight.max(), drawn.indices)
+        Args:
+            state: the replay.
+            items: a pytree of arrays [N, ...], with N at most the capacity.
 
-    def update(self, state: ReplayState, indices: Array, priorities: Float[Array, " B"]) -> ReplayState:
-        """New priorities for items that were drawn."""
-        return self._buffer.set_priorities(state, indices, jnp.maximum(priorities, 1e-3))
+        Returns:
+            The replay with the items in it.
+        """
+        number = jax.tree.leaves(items)[0].shape[0]
+        if number > self.capacity:
+            raise ValueError(f"{number} items at once do not fit into a replay of {self.capacity}.")
+        places = (state.index + jnp.arange(number)) % self.capacity
+        error = jnp.where(state.count > 0, state.error.max(), 1.0)
+        return ReplayState(
+            jax.tree.map(lambda old, new: old.at[places].set(new), state.items, items),
+            state.error.at[places].set(error),
+            (state.index + number) % self.capacity,
+            jnp.minimum(state.count + number, self.capacity),
+        )
 
+    def sample(
+        self, state: ReplayState, key: PRNGKeyArray, alpha: Float[Array, ""] | float, beta: Float[Array, ""] | float
+    ) -> Sample:
+        """Draw a batch in proportion to error^alpha: one item from each of B equal shares of the sum (stratified).
 
-def size(state: ReplayState) -> Array:
-    """How many items there are."""
-    capacity = jax.tree.leaves(state.experience)[0].shape[1]
-    return jnp.where(state.is_full, capacity, state.current_index)
+        Args:
+            state: a replay with at least one item.
+            key: random key.
+            alpha: exponent of the errors; 0 draws uniformly.
+            beta: exponent of the importance weights (count * probability)^-beta; 1 undoes the priorities.
+
+        Returns:
+            The items, their importance weights and where they are.
+        """
+        used = jnp.arange(self.capacity) < state.count
+        priority = jnp.where(used, jnp.maximum(state.error, LEAST_ERROR) ** alpha, 0.0)
+        sums = jnp.cumsum(priority)
+        shares = (jnp.arange(self.batch) + jax.random.uniform(key, (self.batch,))) / self.batch
+        drawn = jnp.searchsorted(sums, shares * sums[-1], side="right")
+        indices = jnp.clip(drawn, 0, state.count - 1)  # rounding may lead past the last item
+        weight = (state.count * priority[indices] / sums[-1]) ** -beta
+        return Sample(jax.tree.map(lambda leaf: leaf[indices], state.items), weight / weight.max(), indices)
+
+    def update(self, state: ReplayState, indices: Int[Array, " B"], errors: Float[Array, " B"]) -> ReplayState:
+        """Replace the errors of items.
+
+        Args:
+            state: the replay.
+            indices: where the items are, as `sample` says.
+            errors: their new raw errors.
+
+        Returns:
+            The replay with the new errors.
+        """
+        return state._replace(error=state.error.at[indices].set(errors))
+
+    def size(self, state: ReplayState) -> Int[Array, ""]:
+        """Count the items.
+
+        Args:
+            state: the replay.
+
+        Returns:
+            How many items there are.
+        """
+        return state.count
