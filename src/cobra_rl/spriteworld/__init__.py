@@ -5,37 +5,54 @@
     state, image = env.reset(key)
     state, image, reward, terminated, truncated, info = env.step(key, state, action)
 
-It imports nothing from the rest of cobra_rl and is useful on its own.
+It imports nothing from the rest of cobra_rl and is useful on its own. Names are loaded at their
+first use (PEP 562), so that importing the package does not import JAX.
 """
 
-from cobra_rl.spriteworld.env import EnvState, Spriteworld, make, render, state_from_sprites, where_rows
-from cobra_rl.spriteworld.scenes import SpriteDistribution
-from cobra_rl.spriteworld.segment import coverage, segment
-from cobra_rl.spriteworld.sprites import FACTORS, SHAPES, Sprites
-from cobra_rl.spriteworld.suite import MODES, TASKS, VARIANTS, EnvSpec, env_spec, hue_range
-from cobra_rl.spriteworld.tasks import Clustering, FindGoal, NoReward, Sum
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cobra_rl.spriteworld.base import Environment, Image, TimeStep, auto_reset, where_rows
+    from cobra_rl.spriteworld.env import EnvState, Spriteworld, make, render, state_from_sprites
+    from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE, TASKS, VARIANTS, Entry
+    from cobra_rl.spriteworld.registration import gym_id
+    from cobra_rl.spriteworld.scenes import SpriteDistribution
+    from cobra_rl.spriteworld.segmentation import coverage, segment
+    from cobra_rl.spriteworld.sprites import FACTORS, SHAPES, Sprites
+    from cobra_rl.spriteworld.suite import EnvSpec, env_spec, hue_range
+    from cobra_rl.spriteworld.tasks import Clustering, FindGoal, NoReward, Sum
 
 __all__ = [
-    "FACTORS",
-    "MODES",
-    "SHAPES",
-    "TASKS",
-    "VARIANTS",
-    "Clustering",
-    "EnvSpec",
-    "EnvState",
-    "FindGoal",
-    "NoReward",
-    "SpriteDistribution",
-    "Sprites",
-    "Spriteworld",
-    "Sum",
-    "coverage",
-    "env_spec",
-    "hue_range",
-    "make",
-    "render",
-    "segment",
-    "state_from_sprites",
-    "where_rows",
-]
+    "FACTORS", "MODES", "REWARDED", "SHAPES", "SUITE", "TASKS", "VARIANTS",
+    "Clustering", "Entry", "EnvSpec", "EnvState", "Environment", "FindGoal", "Image", "NoReward",
+    "SpriteDistribution", "Sprites", "Spriteworld", "Sum", "TimeStep",
+    "auto_reset", "coverage", "env_spec", "gym_id", "hue_range", "make", "render", "segment",
+    "state_from_sprites", "where_rows",
+]  # fmt: skip
+
+# No submodule may share its name with an export: importing it would put the module in the export's place.
+_NAMES_OF_MODULE = {
+    "base": "Environment Image TimeStep auto_reset where_rows",
+    "env": "EnvState Spriteworld make render state_from_sprites",
+    "names": "MODES REWARDED SUITE TASKS VARIANTS Entry",
+    "registration": "gym_id",
+    "scenes": "SpriteDistribution",
+    "segmentation": "coverage segment",
+    "sprites": "FACTORS SHAPES Sprites",
+    "suite": "EnvSpec env_spec hue_range",
+    "tasks": "Clustering FindGoal NoReward Sum",
+}
+_MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names.split()}
+
+
+def __getattr__(name: str):
+    if name not in _MODULE_OF_NAME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF_NAME[name]}"), name)
+    globals()[name] = value  # the next use finds it here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -18,19 +18,31 @@ MOTION_SCALE = 0.25
 
 
 def displacement(action: Float[Array, " 4"]) -> Float[Array, " 2"]:
-    """What the motion click asks for: (0.5, 0.5) is no motion, 0.125 the most along an axis."""
+    """Compute the motion that an action asks for.
+
+    Args:
+      action: (click x, click y, motion x, motion y).
+
+    Returns:
+      (dx, dy) in frame widths: 0 for a motion of (0.5, 0.5), at most 0.125 along an axis.
+    """
     return MOTION_SCALE * (action[2:] - 0.5)
 
 
 def select_move(
     key: PRNGKeyArray, sprites: Sprites, action: Float[Array, " 4"], noise: float
 ) -> tuple[Sprites, Int[Array, ""]]:
-    """Moves the front-most sprite under the click; its centre stays in the frame.
+    """Move the front-most sprite under the click; its centre stays in the frame.
 
-    Gaussian noise of standard deviation `noise` is added to the displacement of the sprite that
-    moves. Compiled code cannot raise, so there an action that is NaN or outside [0, 1] moves nothing.
+    Args:
+      key: randomness for the noise.
+      sprites: the sprites, from back to front.
+      action: (click x, click y, motion x, motion y). One that is NaN or outside [0, 1] moves nothing,
+        for compiled code cannot raise.
+      noise: standard deviation of the Gaussian noise on the displacement of the sprite that moves.
 
-    Returns the sprites and the index of the one that was pushed, -1 if none.
+    Returns:
+      The sprites, and the index of the one that was pushed, -1 if none.
     """
     valid = jnp.all((action >= 0.0) & (action <= 1.0))
     moved = jnp.where(valid, front_most(sprites, action[:2]), -1)
@@ -43,9 +55,13 @@ def select_move(
 
 
 def check_action(action, batch_shape: tuple[int, ...] = ()) -> None:
-    """Raises ValueError, in one sentence, unless `action` is finite, in [0, 1] and [*batch_shape, 4].
+    """Raise a ValueError of one sentence unless actions are finite, in [0, 1] and of the right shape.
 
     The values of a traced action are unknown; only its shape is checked.
+
+    Args:
+      action: anything that NumPy takes for an array.
+      batch_shape: the axes that should stand before the action's own.
     """
     shape = (*batch_shape, ACTION_SIZE)
     if np.shape(action) != shape:

@@ -5,19 +5,21 @@ import jax
 import numpy as np
 from dm_env import specs
 
-from cobra_rl.spriteworld.actions import ACTION_SIZE, check_action
-from cobra_rl.spriteworld.env import IMAGE_SIZE, EnvState, make
+from cobra_rl.spriteworld.actions import check_action
+from cobra_rl.spriteworld.env import EnvState, Spriteworld, make
+from cobra_rl.spriteworld.suite import EnvSpec
 
 
 class SpriteworldDm(dm_env.Environment):
     """One Spriteworld behind the dm_env interface.
 
     Success ends an episode with discount 0, the step limit with discount 1. As dm_env asks, the
-    step after the last one of an episode resets.
+    step after the last one of an episode resets. `task` is one of the suite's or an `EnvSpec` of
+    your own; for the latter `mode` and `variant` are not used.
     """
 
-    def __init__(self, task: str, mode: str = "train", variant: str = "paper", seed: int = 0):
-        self.core = make(task, mode, variant)
+    def __init__(self, task: str | EnvSpec, mode: str = "train", variant: str = "paper", seed: int = 0):
+        self.core = Spriteworld(task) if isinstance(task, EnvSpec) else make(task, mode, variant)
         self._key = jax.random.key(seed)
         self._state: EnvState | None = None
 
@@ -31,15 +33,14 @@ class SpriteworldDm(dm_env.Environment):
             return self.reset()
         check_action(action)
         self._key, noise_key = jax.random.split(self._key)
-        self._state, *rest = self.core.step(noise_key, self._state, action)
-        image, reward, terminated, truncated, _ = jax.device_get(rest)
-        if terminated or truncated:
-            self._state = None
-        last = dm_env.termination if terminated else dm_env.truncation if truncated else dm_env.transition
-        return last(reward=float(reward), observation=np.array(image))
+        step = self.core.step(noise_key, self._state, action)
+        self._state = None if step.done else step.state
+        last = dm_env.termination if step.terminated else dm_env.truncation if step.truncated else dm_env.transition
+        return last(reward=float(step.reward), observation=np.array(step.image))
 
     def observation_spec(self):  # pyright: ignore[reportIncompatibleMethodOverride]
-        return specs.BoundedArray((IMAGE_SIZE, IMAGE_SIZE, 3), np.uint8, 0, 255, name="image")
+        size = self.core.image_size
+        return specs.BoundedArray((size, size, 3), np.uint8, 0, 255, name="image")
 
     def action_spec(self):  # pyright: ignore[reportIncompatibleMethodOverride]
-        return specs.BoundedArray((ACTION_SIZE,), np.float32, 0.0, 1.0, name="click_and_push")
+        return specs.BoundedArray((self.core.action_size,), np.float32, 0.0, 1.0, name="click_and_push")

@@ -1,51 +1,61 @@
 """The environment: pure `reset` and `step`, and `render`.
 
 Both can be called as they are, or inside `jax.jit` and `jax.vmap`. The state is a frozen pytree of
-fixed size. There is no automatic reset here; the Gymnasium and dm_env adapters have one.
+fixed size. There is no automatic reset here: `auto_reset` does it, and the Gymnasium and dm_env
+adapters use it in their own ways.
 """
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray, UInt8
+from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
-from cobra_rl.spriteworld.actions import check_action, select_move
-from cobra_rl.spriteworld.render import draw
+from cobra_rl.spriteworld.actions import ACTION_SIZE, check_action, select_move
+from cobra_rl.spriteworld.base import Image, TimeStep
+from cobra_rl.spriteworld.renderer import draw
 from cobra_rl.spriteworld.scenes import SceneSampler
 from cobra_rl.spriteworld.sprites import Sprites, sprites_from_factors
-from cobra_rl.spriteworld.suite import EnvSpec, env_spec
+from cobra_rl.spriteworld.suite import IMAGE_SIZE, EnvSpec, env_spec
 from cobra_rl.spriteworld.tasks import GoalMark
-
-IMAGE_SIZE = 64
-
-Image = UInt8[Array, "H W 3"]
-Info = dict[str, Array]
-Tree = TypeVar("Tree")
 
 
 class EnvState(eqx.Module):
-    """All there is to know of an episode."""
+    """All there is to know about an episode under way."""
 
     sprites: Sprites
     step: Int[Array, ""]  # steps taken since the reset
 
 
 class Spriteworld:
-    """One environment, defined by its `spec`. `make` builds those of the suite."""
+    """One environment, defined by its `spec`; `make` builds those of the suite.
+
+    It fulfils the protocol `Environment`. Environments with equal specs are equal, have the same
+    hash, and share their compiled code. A pickle holds the spec alone.
+    """
+
+    action_size = ACTION_SIZE
 
     def __init__(self, spec: EnvSpec):
         self.spec = spec
+        self.image_size = spec.image_size
+        self.max_steps = spec.max_steps
         self._sample = SceneSampler(spec.scenes, spec.capacity, spec.shuffle)
-        self._reset = jax.jit(self._pure_reset)
-        self._step = jax.jit(self._pure_step)
-        self._evaluate = jax.jit(lambda state: spec.task(state.sprites))
+        self._hash = hash((type(self), spec))
 
     def __repr__(self) -> str:
         return f"Spriteworld({self.spec.name}, mode={self.spec.mode}, variant={self.spec.variant})"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (type(self) is type(other) and self.spec == other.spec)  # pyright: ignore
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self):
+        return type(self), (self.spec,)
 
     @property
     def goals(self) -> tuple[GoalMark, ...]:
@@ -53,71 +63,104 @@ class Spriteworld:
         return self.spec.task.goals
 
     def reset(self, key: PRNGKeyArray) -> tuple[EnvState, Image]:
-        """Draws an initial state. Success is never checked at reset."""
-        return self._reset(key)
+        """Begin an episode. Success is never checked at reset.
 
-    def step(
-        self, key: PRNGKeyArray, state: EnvState, action: ArrayLike
-    ) -> tuple[EnvState, Image, Float[Array, ""], Bool[Array, ""], Bool[Array, ""], Info]:
-        """(state, image, reward, terminated, truncated, info) after a click and a push.
+        Args:
+          key: randomness for the scene.
 
-        Success terminates, the step limit truncates. `info` has `success` and `moved`, the index of
-        the pushed sprite or -1. An action that is NaN or outside [0, 1]^4 is a ValueError; within
-        compiled code, where nothing can be raised, it moves nothing.
+        Returns:
+          The first state and its image.
+        """
+        return _reset(self, key)
+
+    def step(self, key: PRNGKeyArray, state: EnvState, action: ArrayLike) -> TimeStep:
+        """Click and push. Success terminates an episode, the step limit truncates it.
+
+        Args:
+          key: randomness for the noise on the motion.
+          state: the present state, which stays as it is.
+          action: (click x, click y, motion x, motion y), each in [0, 1]. One that is NaN or outside is
+            a ValueError; within compiled code, where nothing can be raised, it moves nothing.
+
+        Returns:
+          (state, image, reward, terminated, truncated, info) as a named tuple. `info` has `success`
+          and `moved`, the index of the pushed sprite or -1.
         """
         check_action(action)
-        return self._step(key, state, jnp.asarray(action, jnp.float32))
+        return _step(self, key, state, jnp.asarray(action, jnp.float32))
 
     def evaluate(self, state: EnvState) -> tuple[Float[Array, ""], Bool[Array, ""]]:
-        """(reward, success) of a state."""
-        return self._evaluate(state)
+        """Compute what the task says of a state.
 
-    def advance(
-        self, key: PRNGKeyArray, state: EnvState, action: Float[Array, " 4"]
-    ) -> tuple[EnvState, Float[Array, ""], Bool[Array, ""], Bool[Array, ""], Info]:
-        """`step` without its image, for use within compiled code: (state, reward, terminated, truncated, info)."""
-        sprites, moved = select_move(key, state.sprites, action, self.spec.motion_noise)
-        state = EnvState(sprites, state.step + 1)
-        reward, success = self.spec.task(sprites)
-        truncated = (state.step >= self.spec.max_steps) & ~success
-        return state, reward, success, truncated, {"success": success, "moved": moved}
+        Args:
+          state: any state, however it came about.
+
+        Returns:
+          The reward of a step that leads to the state, and whether the task is solved.
+        """
+        return _evaluate(self, state)
 
     def initial(self, key: PRNGKeyArray) -> EnvState:
-        """`reset` without its image, for use within compiled code."""
-        return EnvState(self._sample(key), jnp.int32(0))
+        """Draw the first state of an episode: `reset` without its image, for use within compiled code."""
+        return EnvState(sprites=self._sample(key), step=jnp.int32(0))
+
+    def advance(self, key: PRNGKeyArray, state: EnvState, action: Float[Array, " 4"]) -> TimeStep:
+        """Take a step without drawing it, for use within compiled code. See `step`; `image` is None."""
+        sprites, moved = select_move(key, state.sprites, action, self.spec.motion_noise)
+        after = EnvState(sprites=sprites, step=state.step + 1)
+        reward, success = self.spec.task(sprites)
+        truncated = (after.step >= self.max_steps) & ~success
+        return TimeStep(after, None, reward, success, truncated, {"success": success, "moved": moved})
 
     def draw(self, state: EnvState) -> Image:
-        """The observation of a state, for use within compiled code; faster than `render` where shapes are few."""
-        return draw(state.sprites, IMAGE_SIZE, shapes=self.spec.shapes)
+        """Draw the observation of a state, for use within compiled code; faster than `render` for few shapes."""
+        return draw(state.sprites, self.image_size, shapes=self.spec.shapes)
 
-    def _pure_reset(self, key: PRNGKeyArray) -> tuple[EnvState, Image]:
-        state = self.initial(key)
-        return state, self.draw(state)
 
-    def _pure_step(self, key: PRNGKeyArray, state: EnvState, action: Float[Array, " 4"]):
-        state, reward, terminated, truncated, info = self.advance(key, state, action)
-        return state, self.draw(state), reward, terminated, truncated, info
+@functools.partial(jax.jit, static_argnums=0)
+def _reset(env: Spriteworld, key: PRNGKeyArray) -> tuple[EnvState, Image]:
+    state = env.initial(key)
+    return state, env.draw(state)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _step(env: Spriteworld, key: PRNGKeyArray, state: EnvState, action: Float[Array, " 4"]) -> TimeStep:
+    after = env.advance(key, state, action)
+    return after._replace(image=env.draw(after.state))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _evaluate(env: Spriteworld, state: EnvState) -> tuple[Float[Array, ""], Bool[Array, ""]]:
+    return env.spec.task(state.sprites)
 
 
 @functools.cache
 def make(task: str, mode: str = "train", variant: str = "paper") -> Spriteworld:
-    """One of the suite's environments; the same arguments give the same object, compiled once.
+    """Build one of the suite's environments; the same arguments give the same object.
 
     Args:
       task: one of `cobra_rl.spriteworld.TASKS`.
       mode: "train", or "test" for the task's robustness test.
       variant: "paper", or "released" for the rules of the public package 1.0.2.
+
+    Returns:
+      The environment. For one of your own, see `EnvSpec`.
     """
     return Spriteworld(env_spec(task, mode, variant))
 
 
 def state_from_sprites(sprites: Sequence[Mapping | Sequence], capacity: int | None = None) -> EnvState:
-    """A state at step 0 from a list of sprites, back to front.
+    """Build a state at step 0 from a list of sprites.
 
-    Each is a mapping with any of x, y, shape, angle (degrees), scale, c0, c1, c2 (hue, saturation,
-    value), or a tuple of all eight in this order. `capacity` pads the state to that many sprites.
+    Args:
+      sprites: from back to front. Each is a mapping with any of x, y, shape, angle (degrees), scale,
+        c0, c1, c2 (hue, saturation, value), or a tuple of all eight in this order.
+      capacity: number of sprites N to pad the state to; by default, as many as there are.
+
+    Returns:
+      The state, which fits every environment: N may differ from the environment's own.
     """
-    return EnvState(sprites_from_factors(sprites, capacity), jnp.int32(0))
+    return EnvState(sprites=sprites_from_factors(sprites, capacity), step=jnp.int32(0))
 
 
 @functools.partial(jax.jit, static_argnames=("size", "goals"))
@@ -128,16 +171,16 @@ def render(
     action: ArrayLike | None = None,
     goals: tuple[GoalMark, ...] = (),
 ) -> Image:
-    """The image [size, size, 3] of a state, first row at the top.
+    """Draw a state for people: at any size, with what an agent does not see.
 
-    For people: a larger size, `action` to draw it as an arrow, and `goals=env.goals` to draw the
-    hidden goals as crossed circles.
+    Args:
+      state: the state to draw.
+      size: height and width of the image in pixels.
+      action: an action to draw as an arrow from the click to where the sprite is pushed.
+      goals: `env.goals`, to draw the hidden goals as crossed circles.
+
+    Returns:
+      The image [size, size, 3], its first row at the top.
     """
-    return draw(state.sprites, size, None if action is None else jnp.asarray(action, jnp.float32), goals)
-
-
-def where_rows(chosen: Bool[ArrayLike, " B"], new: Tree, old: Tree) -> Tree:
-    """Of batched states, or any trees with a leading axis B: row by row the one or the other."""
-    return jax.tree.map(
-        lambda one, other: jnp.where(jnp.reshape(chosen, (-1, *[1] * (other.ndim - 1))), one, other), new, old
-    )
+    arrow = None if action is None else jnp.asarray(action, jnp.float32)
+    return draw(state.sprites, size, arrow, goals)

@@ -1,8 +1,10 @@
 """Gymnasium: one environment, and a vector environment that steps a whole batch in one compiled call.
 
 `import cobra_rl` registers `cobra_rl/Sorting-v0` and its six siblings; each takes `mode` and `variant`.
+For an environment of your own, pass its `EnvSpec` as `task` to the classes here.
 """
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -12,32 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium.vector.utils import batch_space
 
-from cobra_rl.spriteworld.actions import ACTION_SIZE, check_action
-from cobra_rl.spriteworld.env import IMAGE_SIZE, EnvState, Spriteworld, make, render
+from cobra_rl.spriteworld.actions import check_action
+from cobra_rl.spriteworld.base import TimeStep, auto_reset
+from cobra_rl.spriteworld.env import EnvState, Spriteworld, make, render
+from cobra_rl.spriteworld.registration import gym_id, register
 from cobra_rl.spriteworld.sprites import Sprites
-from cobra_rl.spriteworld.suite import TASKS
+from cobra_rl.spriteworld.suite import EnvSpec
+
+__all__ = ["RENDER_SIZE", "SpriteworldEnv", "SpriteworldVectorEnv", "gym_id", "register"]
 
 RENDER_SIZE = 256
-OBSERVATION_SPACE = gymnasium.spaces.Box(0, 255, (IMAGE_SIZE, IMAGE_SIZE, 3), np.uint8)
-ACTION_SPACE = gymnasium.spaces.Box(0.0, 1.0, (ACTION_SIZE,), np.float32)
-
-
-def gym_id(task: str) -> str:
-    """goal_finding_new_shape -> cobra_rl/GoalFindingNewShape-v0."""
-    return f"cobra_rl/{task.title().replace('_', '')}-v0"
-
-
-def register() -> None:
-    """Registers the suite with Gymnasium; doing it twice does no harm."""
-    for task in TASKS:
-        if gym_id(task) not in gymnasium.registry:
-            gymnasium.register(
-                gym_id(task),
-                entry_point="cobra_rl.spriteworld.gym:SpriteworldEnv",
-                vector_entry_point="cobra_rl.spriteworld.gym:SpriteworldVectorEnv",
-                kwargs={"task": task},
-                disable_env_checker=True,  # the tests run check_env; its checks at every step cost a quarter of a step
-            )
 
 
 class _Shared:
@@ -49,11 +35,14 @@ class _Shared:
         "autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP,
     }
 
-    def _set_up(self, task: str, mode: str, variant: str, render_mode: str | None) -> None:
+    def _set_up(self, task: str | EnvSpec, mode: str, variant: str, render_mode: str | None) -> None:
         if render_mode not in (None, "rgb_array"):
             raise ValueError(f"Unknown render_mode {render_mode!r}; choose None or 'rgb_array'.")
-        self.core = make(task, mode, variant)
+        self.core = Spriteworld(task) if isinstance(task, EnvSpec) else make(task, mode, variant)
         self.render_mode = render_mode
+        size = self.core.image_size
+        self._image_space = gymnasium.spaces.Box(0, 255, (size, size, 3), np.uint8)
+        self._click_space = gymnasium.spaces.Box(0.0, 1.0, (self.core.action_size,), np.float32)
 
     def _can_render(self) -> bool:
         if self.render_mode is None:
@@ -61,34 +50,34 @@ class _Shared:
         return self.render_mode is not None
 
 
-def _next_episode(core: Spriteworld, key):
-    """(key, state): the key changes with each episode; a step draws its noise from the key and the step's number."""
-    key, draw_key = jax.random.split(key)
-    return key, core.initial(draw_key)
+# A key changes with each episode; within one, a step draws its noise from the key and its number.
 
 
 @functools.cache
 def _single_calls(core: Spriteworld):
-    """Compiled reset, step and draw, shared by all single environments of a kind.
+    """Compile reset, step and draw once for all single environments of a kind.
 
     What a single step costs is mostly the handing over of arrays and threads. So only what moves comes back from it,
-    the rest in one vector (reward, terminated, truncated, success, moved), and the picture is a call of its own.
+    the rest in one vector (reward, terminated, truncated, success, moved), and the image is a call of its own.
     """
+    fixed_names = [field.name for field in dataclasses.fields(Sprites) if field.name != "position"]
 
     def assemble(moving, fixed) -> EnvState:
-        return EnvState(Sprites(moving[0], *fixed), moving[1])
+        position, step = moving
+        return EnvState(sprites=Sprites(position=position, **fixed), step=step)
 
     def reset(key_data):
-        key, state = _next_episode(core, jax.random.wrap_key_data(key_data))
-        position, *fixed, step = jax.tree.leaves(state)
-        return jax.random.key_data(key), [position, step], fixed
+        key, draw_key = jax.random.split(jax.random.wrap_key_data(key_data))
+        state = core.initial(draw_key)
+        fixed = {name: getattr(state.sprites, name) for name in fixed_names}
+        return jax.random.key_data(key), (state.sprites.position, state.step), fixed
 
     def step(key_data, moving, fixed, action):
         state = assemble(moving, fixed)
         key = jax.random.fold_in(jax.random.wrap_key_data(key_data), state.step)
-        state, *ends, info = core.advance(key, state, action)
+        after, _, *ends, info = core.advance(key, state, action)
         summary = jnp.stack([jnp.asarray(value, jnp.float32) for value in (*ends, info["success"], info["moved"])])
-        return [state.sprites.position, state.step], summary
+        return (after.sprites.position, after.step), summary
 
     def draw(moving, fixed):
         return core.draw(assemble(moving, fixed))
@@ -98,32 +87,45 @@ def _single_calls(core: Spriteworld):
 
 @functools.cache
 def _batch_calls(core: Spriteworld):
-    """Compiled reset and step of a batch; `done` environments are reset instead of stepped."""
+    """Compile reset and step of a batch; where the last step ended an episode, the next begins instead of a step."""
+
+    def first(state: EnvState) -> TimeStep:
+        no = jnp.bool_(False)
+        return TimeStep(state, None, jnp.float32(0.0), no, no, {"success": no, "moved": jnp.int32(-1)})
 
     def reset(key):
-        key, state = _next_episode(core, key)
-        return key, state, core.draw(state)
+        key, draw_key = jax.random.split(key)
+        state = core.initial(draw_key)
+        return key, first(state), core.draw(state)
 
-    def step(key, state, done, action):
-        stepped = (key, *core.advance(jax.random.fold_in(key, state.step), state, action))
-        fresh = (*_next_episode(core, key), 0.0, False, False, {"success": False, "moved": -1})
-        key, state, reward, terminated, truncated, info = jax.tree.map(
-            lambda new, old: jnp.where(done, jnp.asarray(new, old.dtype), old), fresh, stepped
+    def step(key, last: TimeStep, action):
+        next_key, draw_key = jax.random.split(key)
+        state = auto_reset(core, draw_key, last)
+        stepped = core.advance(jax.random.fold_in(key, state.step), state, action)
+        key, step = jax.tree.map(
+            lambda new, old: jnp.where(last.done, new, old), (next_key, first(state)), (key, stepped)
         )
-        return key, state, core.draw(state), reward, terminated, truncated, info
+        return key, step, core.draw(step.state)
 
     return jax.jit(jax.vmap(reset)), jax.jit(jax.vmap(step))
 
 
 class SpriteworldEnv(_Shared, gymnasium.Env):
-    """One Spriteworld. Observation: uint8 [64, 64, 3]; action: float32 [4] in [0, 1].
+    """One Spriteworld. Observation: uint8 [H, W, 3], by default [64, 64, 3]; action: float32 [4] in [0, 1].
 
     `info` has `success` and `moved`, the index of the pushed sprite or -1.
     """
 
-    def __init__(self, task: str, mode: str = "train", variant: str = "paper", render_mode: str | None = None):
+    def __init__(
+        self,
+        task: str | EnvSpec,
+        mode: str = "train",
+        variant: str = "paper",
+        render_mode: str | None = None,
+    ):
         self._set_up(task, mode, variant, render_mode)
-        self.observation_space, self.action_space = OBSERVATION_SPACE, ACTION_SPACE
+        self.observation_space = self._image_space
+        self.action_space = self._click_space
         self._compiled_reset, self._compiled_step, self._compiled_draw, self._assemble = _single_calls(self.core)
         self._key = self._moving = self._fixed = None
 
@@ -166,7 +168,7 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
 
     def __init__(
         self,
-        task: str,
+        task: str | EnvSpec,
         num_envs: int = 1,
         mode: str = "train",
         variant: str = "paper",
@@ -176,18 +178,24 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
             raise ValueError(f"num_envs is {num_envs}; it must be at least 1.")
         self._set_up(task, mode, variant, render_mode)
         self.num_envs = num_envs
-        self.single_observation_space, self.single_action_space = OBSERVATION_SPACE, ACTION_SPACE
-        self.observation_space = batch_space(OBSERVATION_SPACE, num_envs)
-        self.action_space = batch_space(ACTION_SPACE, num_envs)
-        self._keys, self._state, self._done = None, None, np.zeros(num_envs, bool)
+        self.single_observation_space = self._image_space
+        self.single_action_space = self._click_space
+        self.observation_space = batch_space(self._image_space, num_envs)
+        self.action_space = batch_space(self._click_space, num_envs)
+        self._keys = None
+        self._last: TimeStep | None = None  # the last step of each, batched
+        self._done = np.zeros(num_envs, bool)  # whether it was an episode's last
         self._compiled_reset, self._compiled_step = _batch_calls(self.core)
 
     @property
     def state(self) -> EnvState:
         """The present states of the functional core, batched."""
-        if self._state is None:
+        return self._last_step().state
+
+    def _last_step(self) -> TimeStep:
+        if self._last is None:
             raise gymnasium.error.ResetNeeded("Call reset() before step() or render().")
-        return self._state
+        return self._last
 
     def reset(self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None):
         if isinstance(seed, int):
@@ -199,18 +207,17 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
                 raise ValueError(f"seed has {len(seeds)} entries for {self.num_envs} environments; pass one for each.")
             seeds = [_fresh_seed(self.np_random) if s is None else s for s in seeds]
             self._keys = jnp.stack([jax.random.key(s) for s in seeds])
-        self._keys, self._state, images = self._compiled_reset(self._keys)
+        self._keys, self._last, images = self._compiled_reset(self._keys)
         self._done = np.zeros(self.num_envs, bool)
         return np.asarray(images), {}
 
     def step(self, actions):
-        state = self.state
+        last = self._last_step()
         check_action(actions, (self.num_envs,))
         counted = ~self._done
-        self._keys, self._state, images, *rest = self._compiled_step(
-            self._keys, state, self._done, np.asarray(actions, np.float32)
-        )
-        reward, terminated, truncated, info = jax.device_get(rest)
+        self._keys, step, images = self._compiled_step(self._keys, last, np.asarray(actions, np.float32))
+        self._last = step
+        reward, terminated, truncated, info = jax.device_get(step[2:])
         self._done = terminated | truncated
         infos = {key: value for name in info for key, value in ((name, info[name]), (f"_{name}", counted))}
         return np.asarray(images), reward.astype(np.float64), terminated, truncated, infos

@@ -5,6 +5,7 @@ scenes and draws one of them uniformly at each reset. Everything is laid out in 
 drawing a scene is a handful of look-ups, whatever the environment.
 """
 
+import math
 from dataclasses import dataclass
 
 import jax
@@ -21,7 +22,7 @@ BASIC_SHAPES = ("square", "triangle", "circle")
 
 @dataclass(frozen=True)
 class SpriteDistribution:
-    """Independent uniform factors of one sprite."""
+    """Independent uniform factors of one sprite. A range (low, high) may be a point, with low = high."""
 
     hue: Range = (0.0, 1.0)
     saturation: Range = (0.3, 1.0)
@@ -29,33 +30,45 @@ class SpriteDistribution:
     shapes: tuple[str, ...] = BASIC_SHAPES
     boxes: tuple[Box, ...] = (((0.0, 1.0), (0.0, 1.0)),)  # disjoint; positions are uniform over their union
     angle: Range = (0.0, 0.0)  # degrees
-    scale: float = 0.13
+    scale: float | Range = 0.13  # the area is scale^2; one size, or a range of sizes
 
     def __post_init__(self):
         if not self.shapes or not set(self.shapes) <= set(SHAPES):
             raise ValueError(f"Unknown shapes {self.shapes}; a distribution takes one or more of {', '.join(SHAPES)}.")
-        unit_ranges = {"hue": self.hue, "saturation": self.saturation, "value": self.value}
-        for x, y in self.boxes:
-            unit_ranges |= {"x": x, "y": y}
-            _check_range(unit_ranges)
         if not self.boxes:
             raise ValueError("A distribution needs at least one box of positions, such as ((0, 1), (0, 1)).")
+        sides = [(name, side) for box in self.boxes for name, side in zip("xy", box, strict=True)]
+        colors = [("hue", self.hue), ("saturation", self.saturation), ("value", self.value)]
+        for name, (low, high) in colors + sides:
+            if not 0.0 <= low <= high <= 1.0:
+                raise ValueError(f"The range of {name} is ({low}, {high}); it must satisfy 0 <= low <= high <= 1.")
+        low, high = self.angle
+        if not -math.inf < low <= high < math.inf:
+            raise ValueError(f"The range of angle is ({low}, {high}); it must be finite, with low <= high, in degrees.")
+        low, high = self.scale_range
+        if not 0.0 < low <= high <= 1.0:
+            raise ValueError(f"The range of scale is ({low}, {high}); it must satisfy 0 < low <= high <= 1.")
 
-
-def _check_range(ranges: dict[str, Range]) -> None:
-    for name, (low, high) in ranges.items():
-        if not 0.0 <= low <= high <= 1.0:
-            raise ValueError(f"The range of {name} is ({low}, {high}); it must satisfy 0 <= low <= high <= 1.")
+    @property
+    def scale_range(self) -> Range:
+        """The scale as a range, also where it is a single size."""
+        return self.scale if isinstance(self.scale, tuple) else (self.scale, self.scale)
 
 
 Scene = tuple[SpriteDistribution, ...]
 
 
 class SceneSampler:
-    """Draws the sprites of a new episode; compiled, and the same for one scene or many."""
+    """Draws the sprites of a new episode, in the same way for one scene or many."""
 
     def __init__(self, scenes: tuple[Scene, ...], capacity: int, shuffle: bool):
-        """`shuffle` draws a random z-order, so that occlusion says nothing about the task."""
+        """Lay out the tables.
+
+        Args:
+          scenes: the scenes, each equally probable.
+          capacity: number of sprites N to pad every scene to.
+          shuffle: whether to draw a random z-order, so that occlusion says nothing about the task.
+        """
         self._shuffle = shuffle
         padded = [scene + (scene[-1],) * (capacity - len(scene)) for scene in scenes]
         boxes = max(len(d.boxes) for scene in padded for d in scene)
@@ -67,9 +80,13 @@ class SceneSampler:
         def padded_boxes(d: SpriteDistribution) -> list:
             return [(x[0], y[0], x[1], y[1]) for x, y in d.boxes] + [(0.0,) * 4] * (boxes - len(d.boxes))
 
-        def box_edges(d: SpriteDistribution) -> np.ndarray:  # cumulative areas, so that u < edge picks a box
-            areas = np.cumsum([(b[2] - b[0]) * (b[3] - b[1]) for b in padded_boxes(d)])
-            return areas / areas[-1] if areas[-1] > 0.0 else np.linspace(1, 0, boxes, endpoint=False)[::-1]
+        def box_edges(d: SpriteDistribution) -> np.ndarray:
+            # Cumulative probabilities, so that u < edge picks a box. Boxes of no area (points, lines) share
+            # the probability equally if there are no others. Padding gets the edge 1, so that u never picks it.
+            areas = np.cumsum([(x[1] - x[0]) * (y[1] - y[0]) for x, y in d.boxes])
+            count = len(d.boxes)
+            edges = areas / areas[-1] if areas[-1] > 0.0 else np.linspace(1, 0, count, endpoint=False)[::-1]
+            return np.pad(edges, (0, boxes - count), constant_values=1.0)
 
         # S scenes, N sprites, R boxes
         self._alive = np.array([[i < len(scene) for i in range(capacity)] for scene in scenes])  # [S, N]
@@ -77,14 +94,15 @@ class SceneSampler:
         self._box_edges = table(box_edges)  # [S, N, R]
         self._shapes = table(lambda d: [SHAPES.index(d.shapes[i % len(d.shapes)]) for i in range(shapes)]).astype(int)
         self._shape_count = table(lambda d: len(d.shapes))  # [S, N]
-        self._scale = table(lambda d: d.scale)
+        self._scale = table(lambda d: d.scale_range)  # [S, N, 2]
+        self._several_sizes = bool(np.any(np.ptp(self._scale, axis=-1) > 0.0))
         # angle, hue, saturation, value: [S, N, 4] each
         self._low, self._high = (
             table(lambda d, end=end: [r[end] for r in (d.angle, d.hue, d.saturation, d.value)]) for end in (0, 1)
         )
 
     def __call__(self, key: PRNGKeyArray) -> Sprites:
-        """Sprites of one scene, drawn uniformly."""
+        """Draw a scene, then its sprites."""
         scenes, capacity = self._alive.shape
         scene_key, factor_key, order_key = jax.random.split(key, 3)
         scene = jax.random.randint(scene_key, (), 0, scenes)
@@ -97,11 +115,16 @@ class SceneSampler:
         corners = _pick(look_up(self._boxes), box)  # [N, 4]
         shape = (u[:, 1] * look_up(self._shape_count)).astype(jnp.int32)
         factors = _between(u[:, 4:], look_up(self._low), look_up(self._high))
+        smallest, largest = look_up(self._scale).T
+        scale = smallest
+        if self._several_sizes:  # with a key of its own, so that the other factors are drawn as ever
+            sizes = jax.random.uniform(jax.random.fold_in(key, 3), (capacity,))
+            scale = smallest + sizes * (largest - smallest)
         sprites = Sprites(
             position=_between(u[:, 2:4], corners[:, :2], corners[:, 2:]),
             shape=_pick(look_up(self._shapes), shape),
             angle=factors[:, 0],
-            scale=look_up(self._scale),
+            scale=scale,
             color=factors[:, 1:],
             alive=look_up(self._alive),
         )

@@ -37,10 +37,15 @@ class Sprites(eqx.Module):
 
 
 def sprites_from_factors(factors: Sequence[Mapping | Sequence], capacity: int | None = None) -> Sprites:
-    """Builds `Sprites` from a list, back to front, of mappings (or tuples in the order of FACTORS).
+    """Build `Sprites` from a list of factors.
 
-    Factors left out of a mapping take the defaults of the original package. `capacity` pads the
-    result to that many sprites.
+    Args:
+      factors: from back to front, mappings or tuples in the order of FACTORS. Factors left out of a
+        mapping take the defaults of the original package.
+      capacity: number of sprites N to pad the result to; by default, as many as there are.
+
+    Returns:
+      The sprites, the given ones alive.
     """
     rows = [_checked_factors(index, sprite) for index, sprite in enumerate(factors)]
     capacity = max(len(rows), 1) if capacity is None else capacity
@@ -194,7 +199,15 @@ VERTICES = _padded_vertices().astype(np.float32)
 
 
 def contains(sprites: Sprites, point: Float[Array, " 2"]) -> Bool[Array, " N"]:
-    """Which sprites contain the point (even-odd rule, in each sprite's own frame)."""
+    """Tell which sprites contain a point, by the even-odd rule in each sprite's own frame.
+
+    Args:
+      sprites: the sprites.
+      point: (x, y) in the unit square.
+
+    Returns:
+      For each sprite whether it contains the point; padding contains none.
+    """
     angle = jnp.deg2rad(sprites.angle)
     c, s = jnp.cos(angle), jnp.sin(angle)
     dx, dy = ((point - sprites.position) / sprites.scale[:, None]).T
@@ -208,6 +221,14 @@ def contains(sprites: Sprites, point: Float[Array, " 2"]) -> Bool[Array, " N"]:
 
 
 def front_most(sprites: Sprites, point: Float[Array, " 2"]) -> Int[Array, ""]:
-    """Index of the front-most sprite that contains the point; -1 if there is none."""
+    """Find the sprite that one sees at a point.
+
+    Args:
+      sprites: the sprites, from back to front.
+      point: (x, y) in the unit square.
+
+    Returns:
+      Index of the front-most sprite that contains the point; -1 if there is none.
+    """
     order = jnp.arange(sprites.alive.shape[0], dtype=jnp.int32)
     return jnp.max(jnp.where(contains(sprites, point), order, -1))

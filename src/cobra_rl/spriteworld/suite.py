@@ -7,21 +7,24 @@ appendix where the two differ. `docs/reproduction.md` lists what the paper leave
 import dataclasses
 import difflib
 import itertools
+import math
 from dataclasses import dataclass
 
+from cobra_rl.spriteworld.names import MODES, TASKS, VARIANTS
 from cobra_rl.spriteworld.scenes import Box, Scene, SpriteDistribution
 from cobra_rl.spriteworld.tasks import Clustering, FindGoal, NoReward, Range, Sum, Task
 
-MODES = ("train", "test")
-VARIANTS = ("paper", "released")
-
-SUCCESS_BONUS = 5.0  # paper variant of sorting and clustering; the paper gives no figure
+IMAGE_SIZE = 64
+SUCCESS_BONUS = 5.0  # paper variant of sorting and clustering; the paper gives no number
 MOTION_NOISE = 0.05  # paper variant
 
 
 @dataclass(frozen=True)
 class EnvSpec:
-    """All that defines an environment. Make your own and hand it to `Spriteworld(spec)`."""
+    """All that defines an environment. Make your own and hand it to `Spriteworld(spec)`.
+
+    A spec is a hashable value: use tuples, not lists, and frozen dataclasses for tasks of your own.
+    """
 
     name: str
     scenes: tuple[Scene, ...]  # an episode begins with one of these, drawn uniformly
@@ -31,6 +34,21 @@ class EnvSpec:
     shuffle: bool = True  # random z-order
     mode: str = "train"
     variant: str = "paper"
+    image_size: int = IMAGE_SIZE  # height and width of the images that agents see
+
+    def __post_init__(self):
+        if not self.scenes or not all(self.scenes):
+            raise ValueError(f"{self.name!r} needs at least one scene, and each scene at least one sprite.")
+        if self.max_steps < 1:
+            raise ValueError(f"max_steps of {self.name!r} is {self.max_steps}; it must be at least 1.")
+        if self.image_size < 8:
+            raise ValueError(f"image_size of {self.name!r} is {self.image_size}; it must be at least 8.")
+        if not 0.0 <= self.motion_noise < math.inf:
+            raise ValueError(f"motion_noise of {self.name!r} is {self.motion_noise}; it must be finite and at least 0.")
+        try:
+            hash(self)
+        except TypeError as error:
+            raise ValueError(f"{self.name!r} cannot be hashed ({error}); write tuples instead of lists.") from error
 
     @property
     def capacity(self) -> int:
@@ -44,7 +62,15 @@ class EnvSpec:
 
 
 def hue_range(color: str, variant: str = "paper") -> Range:
-    """The narrow hue range of a named colour."""
+    """Look up the narrow range of hues that a colour's name stands for.
+
+    Args:
+      color: red, blue, green, purple or yellow.
+      variant: "paper" or "released"; they differ in yellow.
+
+    Returns:
+      The range (low, high) of hues in [0, 1].
+    """
     hues = {
         "red": (0.9, 1.0),
         "blue": (0.55, 0.65),
@@ -150,11 +176,19 @@ _SPECS = {
     "sorting": _sorting,
     "clustering": _clustering,
 }
-TASKS = tuple(_SPECS)
 
 
 def env_spec(task: str, mode: str = "train", variant: str = "paper") -> EnvSpec:
-    """The definition of one of the suite's environments."""
+    """Define one of the suite's environments, for example to change it with `dataclasses.replace`.
+
+    Args:
+      task: one of `cobra_rl.spriteworld.TASKS`.
+      mode: "train", or "test" for the task's robustness test.
+      variant: "paper", or "released" for the rules of the public package 1.0.2.
+
+    Returns:
+      The spec, for `Spriteworld(spec)`.
+    """
     one_of("task", task, TASKS)
     one_of("mode", mode, MODES)
     one_of("variant", variant, VARIANTS)
@@ -164,7 +198,16 @@ def env_spec(task: str, mode: str = "train", variant: str = "paper") -> EnvSpec:
 
 
 def one_of(kind: str, name: str, allowed: tuple[str, ...]) -> str:
-    """`name` if it is allowed; otherwise a ValueError that says what is."""
+    """Check a name that somebody typed.
+
+    Args:
+      kind: what the name names, for the message.
+      name: the name.
+      allowed: all valid names.
+
+    Returns:
+      The name, if it is allowed; otherwise a ValueError says what is, and which is the nearest.
+    """
     if name in allowed:
         return name
     close = difflib.get_close_matches(str(name), allowed, n=1)

@@ -31,7 +31,7 @@ EDGE_QUADRATIC = (0.402, -0.315, -0.484)
 
 
 def hsv_to_rgb(color: Float[Array, "N 3"]) -> Float[Array, "N 3"]:
-    """HSV in [0, 1] -> RGB in [0, 1]."""
+    """Convert hue, saturation and value to red, green and blue, all in [0, 1]."""
     hue, saturation, value = (c[:, None] for c in color.T)
     ramp = jnp.abs((6.0 * hue + jnp.array([0.0, 4.0, 2.0])) % 6.0 - 3.0) - 1.0
     return value * (1.0 - saturation * (1.0 - jnp.clip(ramp, 0.0, 1.0)))
@@ -44,9 +44,17 @@ def draw(
     goals: tuple[GoalMark, ...] = (),
     shapes: tuple[str, ...] = SHAPES,
 ) -> UInt8[Array, "H W 3"]:
-    """The image of one state; see `render` in env.py for the options.
+    """Draw the image of one state.
 
-    `shapes` says which shapes can occur at all: simple ones are drawn faster.
+    Args:
+      sprites: the sprites, from back to front.
+      size: height and width in pixels.
+      action: an action to draw as an arrow.
+      goals: goals to draw as crossed circles.
+      shapes: the shapes that can occur at all; simple ones are drawn faster.
+
+    Returns:
+      The image [size, size, 3], its first row at the top.
     """
     planes = _sprite_layers(sprites, size, shapes)
     for goal in goals:

@@ -1,0 +1,29 @@
+"""What the suite is called: tasks, titles and step budgets, modes and variants.
+
+Nothing is imported but the standard library, so that a command line can offer these names in no time.
+"""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One task of the suite, as people and training see it."""
+
+    title: str  # for tables and figures
+    steps: int  # default budget of rewarded environment steps; 0 where there is no reward
+
+
+SUITE: dict[str, Entry] = {
+    "exploration": Entry("exploration", 0),
+    "goal_finding_new_shape": Entry("goal finding, new shape", 1000),
+    "goal_finding_new_position": Entry("goal finding, new position", 1000),
+    "goal_finding_more_targets": Entry("goal finding, more targets", 1000),
+    "goal_finding_more_distractors": Entry("goal finding, more distractors", 2000),
+    "sorting": Entry("sorting", 3000),
+    "clustering": Entry("clustering", 3000),
+}
+TASKS = tuple(SUITE)
+REWARDED = TASKS[1:]
+MODES = ("train", "test")
+VARIANTS = ("paper", "released")

@@ -1,0 +1,47 @@
+"""State -> which sprite each pixel shows: the true decomposition of an image."""
+
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int
+
+from cobra_rl.spriteworld.env import EnvState
+from cobra_rl.spriteworld.sprites import contains, front_most
+from cobra_rl.spriteworld.suite import IMAGE_SIZE
+
+
+@functools.partial(jax.jit, static_argnames="size")
+def segment(state: EnvState, size: int = IMAGE_SIZE) -> Int[Array, "H W"]:
+    """Label each pixel with the front-most sprite that contains its centre.
+
+    Args:
+      state: the state to segment.
+      size: height and width in pixels; `env.image_size` for the images that agents see.
+
+    Returns:
+      Indices of sprites [size, size], -1 for the background; the first row is at the top.
+    """
+    return _at_pixels(lambda point: front_most(state.sprites, point), size)
+
+
+@functools.partial(jax.jit, static_argnames="size")
+def coverage(state: EnvState, size: int = IMAGE_SIZE) -> Bool[Array, "H W N"]:
+    """Tell for each sprite which pixels' centres it contains, seen or hidden by others.
+
+    Args:
+      state: the state to segment.
+      size: height and width in pixels; `env.image_size` for the images that agents see.
+
+    Returns:
+      Masks [size, size, N]; the first row is at the top.
+    """
+    return _at_pixels(lambda point: contains(state.sprites, point), size)
+
+
+def _at_pixels(function: Callable[[Array], Array], size: int) -> Array:
+    """Evaluate a function of a point at the centres of all pixels: [H, W, ...]."""
+    centres = (jnp.arange(size) + 0.5) / size
+    points = jnp.stack(jnp.meshgrid(centres, centres[::-1]), axis=-1)  # [H, W, 2]
+    return jax.vmap(jax.vmap(function))(points)
