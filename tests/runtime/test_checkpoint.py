@@ -1,5 +1,6 @@
 import json
 import os
+import time
 from pathlib import Path
 
 import equinox as eqx
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from safetensors.numpy import load_file
 
 from cobra_rl.runtime import checkpoint, storage
 from cobra_rl.runtime.checkpoint import CheckpointMismatch, restore, save
@@ -186,7 +188,7 @@ def test_an_interrupted_save_leaves_the_previous_ones(tmp_path: Path, monkeypatc
         raise OSError("the disk is full")
 
     monkeypatch.setattr(os, call, fail)
-    with pytest.raises(OSError, match="disk is full"):
+    with pytest.raises(OSError, match=r"disk is full: .*step_00000003\.safetensors"):
         save(tmp_path, 3, small(3), {})
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     assert restore(tmp_path, small(0)).step == 2
@@ -211,12 +213,14 @@ def test_everything_is_on_disk_before_it_has_its_name_and_older_ones_go_last(tmp
 
 
 def test_only_the_newest_are_kept(tmp_path: Path):
-    (tmp_path / "step_00000001.safetensors.tmp").touch()  # of a process that was killed
-    (tmp_path / "notes.txt").touch()
+    for name, age in {"notes.tmp": 10**6, "step_1.safetensors.ab.tmp": 3600, "step_2.safetensors.cd.tmp": 60}.items():
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
     for step in (5, 10, 99_999_999, 100_000_000):
         save(tmp_path, step, small(step), {})
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"notes.txt", "step_99999999.safetensors", "step_100000000.safetensors"}
+    others = {"notes.tmp", "step_2.safetensors.cd.tmp"}  # not ours, and perhaps being written by another process
+    assert names == others | {"step_99999999.safetensors", "step_100000000.safetensors"}
     assert restore(tmp_path, small(0)).step == 100_000_000
     with pytest.raises(ValueError, match="at least 1"):
         save(tmp_path, 6, small(6), {}, keep=0)
@@ -235,9 +239,26 @@ def test_a_run_that_went_back_keeps_its_new_checkpoints(tmp_path: Path):
     assert len(said) == 1
 
 
+@pytest.mark.parametrize("damage", [damage_end, lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:]])
+def test_a_compressed_checkpoint_comes_back_and_is_small(tmp_path: Path, damage):
+    black = {"images": jnp.zeros((3, storage.PIECE // 2), jnp.uint8).at[1, 7].set(9)}  # more than one piece
+    save(tmp_path, 1, small(1), {}, compressed=True)
+    path = save(tmp_path, 2, black, {"a": 1}, compressed=True)
+    assert path.name == "step_00000002.safetensors.zz"
+    assert path.stat().st_size < 200_000
+    restored = restore(tmp_path, black)
+    assert (restored.step, restored.meta) == (2, {"a": 1})
+    assert_same(restored.tree, black)
+    path.write_bytes(damage(path.read_bytes()))
+    assert restore(tmp_path, small(0), lambda _: None).step == 1
+
+
 def test_the_file_is_plain_safetensors_with_json_in_its_header(tmp_path: Path):
     tensors, metadata = storage.from_bytes(save(tmp_path, 3, training_state(0), {"a": 1}).read_bytes())
     header = json.loads(metadata["checkpoint"])
     assert (header["version"], header["step"], header["meta"]) == (1, 3, {"a": 1})
     assert tensors["['model'].layers[0].weight"].shape == (4, 3)
     assert not any("activation" in name for name in tensors)
+    save(tmp_path, 4, small(4), {})
+    loaded = load_file(tmp_path / "step_00000004.safetensors")
+    np.testing.assert_array_equal(loaded["['a']"], np.full(4, 4, np.float32))

@@ -6,7 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from cobra_rl.runtime.weights import WeightsError, load_weights, read_config, save_weights
+from cobra_rl.runtime import storage
+from cobra_rl.runtime.weights import WeightsError, load_weights, read_config, save_weights, sha256
 
 CONFIG = {"slots": 8, "sizes": [1, 2], "preset": "laptop"}
 
@@ -69,6 +70,46 @@ def test_what_is_not_there_or_damaged_is_refused_with_a_sentence(folder: Path):
     for text in ("{", "[]", '"kind"', '{"kind": "vision"}'):
         config.write_text(text)
         assert refusal(folder).startswith(f"{config} is not the configuration of weights")
+
+
+def test_values_that_changed_on_disk_are_noticed(folder: Path):
+    path = folder / "weights.safetensors"
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    assert refusal(folder) == f"The weights {path} are damaged: its checksum is wrong."
+
+
+def test_older_weights_without_a_checksum_are_read(folder: Path):
+    tensors = storage.flatten(model())
+    (folder / "weights.safetensors").write_bytes(b"".join(storage.to_pieces(tensors, {"kind": "vision"})))
+    assert eqx.tree_equal(load_weights(folder, model(1), "vision"), model(0))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_neither_saved_nor_loaded(folder: Path, value):
+    bad = eqx.tree_at(lambda m: m.layers[1].bias, model(), np.array([0.0, value], np.float32))
+    path = folder / "weights.safetensors"
+    before = path.read_bytes()
+    sentence = f"The weights {path} are refused: .layers[1].bias has values that are not finite."
+    with pytest.raises(WeightsError) as error:
+        save_weights(folder, bad, CONFIG, "vision")
+    assert str(error.value) == sentence
+    assert path.read_bytes() == before
+    path.write_bytes(b"".join(storage.to_pieces(storage.flatten(bad), {"kind": "vision"})))
+    assert refusal(folder) == sentence
+
+
+def test_the_same_content_has_the_same_digest_and_another_one_another(folder: Path, tmp_path: Path):
+    digest = sha256(folder)
+    assert len(digest) == 64
+    save_weights(tmp_path / "again", model(), CONFIG, "vision")
+    save_weights(tmp_path / "other", model(1), CONFIG, "vision")
+    save_weights(tmp_path / "named", model(), CONFIG | {"preset": "paper"}, "vision")
+    assert sha256(tmp_path / "again") == digest
+    assert len({sha256(tmp_path / name) for name in ("again", "other", "named")}) == 3
+    (folder / "config.json").unlink()
+    with pytest.raises(WeightsError, match=r"There are no weights in .*: config.json is missing\."):
+        sha256(folder)
 
 
 def test_a_configuration_cannot_claim_another_kind(tmp_path: Path):

@@ -4,11 +4,12 @@ The header holds one JSON string: format version, step, `meta`, and a SHA-256 of
 checksum is the same in every format version, so that a damaged file is never taken for one of another version.
 """
 
-import hashlib
 import json
 import re
+import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from rich.console import Console
 from cobra_rl.runtime import storage
 
 FORMAT_VERSION = 1
+ABANDONED = 600.0  # seconds without a change after which an unfinished file counts as that of a dead process
 _COMPRESSED = ".zz"  # zlib, as `pigz -dc` reads it
 _HEADER = "checkpoint"  # the name of the JSON string in the safetensors metadata
 
@@ -38,33 +40,53 @@ def _print_warning(text: str) -> None:
 
 
 def save(folder: Path, step: int, tree: Any, meta: dict[str, Any], keep: int = 2, compressed: bool = False) -> Path:
-    """Writes the checkpoint of a step and then removes all but the newest `keep` up to that step.
+    """Write the checkpoint of a step, then remove all but the newest ones up to that step.
 
-    `meta` is anything that JSON can hold. A process that dies meanwhile leaves the older checkpoints as they were.
-    Compression pays for a replay of pictures that are mostly black.
+    A process that dies meanwhile leaves the older checkpoints as they were.
+
+    Args:
+        folder: where the checkpoints of a run are.
+        step: the number of the checkpoint.
+        tree: any pytree; its arrays and numbers are kept.
+        meta: anything that JSON can hold.
+        keep: how many checkpoints to keep.
+        compressed: compress the file, which pays for a replay of pictures that are mostly black.
+
+    Returns:
+        The file written.
     """
     if keep < 1:
         raise ValueError(f"keep is {keep}; at least 1 checkpoint must be kept.")
     tensors = storage.flatten(tree)
     # Through JSON and back, for it changes some things (keys become text) and the checksum is of what will be read.
     header = json.loads(json.dumps({"version": FORMAT_VERSION, "step": step, "meta": meta}))
-    header["sha256"] = _checksum(tensors, header)
+    header["sha256"] = storage.checksum(tensors, header)
     path = folder / f"step_{step:08d}.safetensors{_COMPRESSED if compressed else ''}"
-    data = storage.to_bytes(tensors, {_HEADER: json.dumps(header)})
-    storage.write_atomically(path, zlib.compress(data, 1) if compressed else data)
+    pieces = storage.to_pieces(tensors, {_HEADER: json.dumps(header)})
+    storage.write_atomically(path, _compress(pieces) if compressed else pieces)
     # Files of later steps are no older ones: damaged perhaps, but not ours to remove.
     for old in [file for number, file in _checkpoints(folder) if number <= step][keep:]:
-        old.unlink()
-    for unfinished in folder.glob("step_*.tmp"):
-        unfinished.unlink()
+        old.unlink(missing_ok=True)
+    for unfinished in folder.glob(f"step_*{storage.UNFINISHED}"):
+        with suppress(FileNotFoundError):  # its writer may finish it meanwhile
+            if unfinished.stat().st_mtime < time.time() - ABANDONED:
+                unfinished.unlink()
     return path
 
 
 def restore(folder: Path, like: Any, report: Callable[[str], None] = _print_warning) -> Restored | None:
-    """The newest intact checkpoint in the structure of `like`, or None if there is none.
+    """Read the newest intact checkpoint.
 
-    Each damaged file on the way is refused with a sentence to `report`. An intact file that does not fit `like`
-    raises CheckpointMismatch.
+    Args:
+        folder: where the checkpoints of a run are.
+        like: a tree of the structure that was saved.
+        report: gets a sentence about each damaged file on the way.
+
+    Returns:
+        The checkpoint, or None if there is no intact one.
+
+    Raises:
+        CheckpointMismatch: the newest intact checkpoint is not one of such a tree.
     """
     for _, path in _checkpoints(folder):
         try:
@@ -103,17 +125,16 @@ def _read(path: Path) -> tuple[storage.Tensors, dict[str, Any]]:
         checksum = header.pop("sha256")
     except (KeyError, ValueError, AttributeError, TypeError) as error:
         raise storage.DamagedFile("its header is not that of a checkpoint") from error
-    if checksum != _checksum(tensors, header):
+    if checksum != storage.checksum(tensors, header):
         raise storage.DamagedFile("its checksum is wrong")
     return tensors, header
 
 
-def _checksum(tensors: storage.Tensors, header: dict[str, Any]) -> str:
-    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
-    for name, tensor in sorted(tensors.items()):
-        digest.update(json.dumps([name, tensor.dtype.name, tensor.shape]).encode())
-        digest.update(tensor.tobytes())
-    return digest.hexdigest()
+def _compress(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes]:
+    compressor = zlib.compressobj(1)
+    for piece in pieces:
+        yield compressor.compress(piece)
+    yield compressor.flush()
 
 
 def _mismatch(path: Path, wrong: object) -> str:

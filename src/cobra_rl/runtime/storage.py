@@ -4,9 +4,11 @@ A leaf is stored if it is an array or a Python number, under its path in the tre
 Other leaves, such as activation functions, are skipped: they come from the tree one restores into.
 """
 
+import hashlib
 import json
 import os
-from collections.abc import Mapping
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +17,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import safetensors
-import safetensors.numpy
 from jax.tree_util import keystr, tree_flatten_with_path, tree_unflatten
 
 Tensors = dict[str, np.ndarray]
 
+PIECE = 1 << 24  # bytes that are written, or compressed, at a time
+UNFINISHED = ".tmp"  # how the names of files end that are being written
+
 _DTYPES = {"BOOL": "bool", "BF16": "bfloat16", "F16": "float16", "F32": "float32", "F64": "float64", "C64": "complex64"}
 _DTYPES |= {f"I{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}
 _DTYPES |= {f"U{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)}
+_SAFETENSORS_DTYPES = {name: code for code, name in _DTYPES.items()}
 
 
 class TreeMismatch(ValueError):
@@ -34,15 +39,31 @@ class DamagedFile(ValueError):
 
 
 def flatten(tree: Any) -> Tensors:
-    """The stored leaves of a tree by name, on the host. PRNG keys become their key data."""
+    """Name the stored leaves of a tree.
+
+    Args:
+        tree: any pytree.
+
+    Returns:
+        The leaves on the host, by name. PRNG keys become their key data.
+    """
     return {keystr(path): _to_numpy(leaf) for path, leaf in tree_flatten_with_path(tree)[0] if _is_stored(leaf)}
 
 
 def unflatten(like: Any, tensors: Tensors) -> Any:
-    """The inverse of `flatten`, into the structure of `like`. Arrays come back as jax arrays, numbers as numbers.
+    """Put tensors back into a tree: the inverse of `flatten`.
 
-    In `like`, arrays may also be the mere shapes and dtypes that `eqx.filter_eval_shape` gives; PRNG keys may not.
-    Where JAX cannot hold the exact dtype (64 bits without `jax_enable_x64`) the array stays a NumPy array.
+    Args:
+        like: a tree of the structure wanted. Its arrays may be the mere shapes and dtypes that
+            `eqx.filter_eval_shape` gives; PRNG keys may not.
+        tensors: its leaves, by name.
+
+    Returns:
+        The tree; arrays as jax arrays, numbers as numbers. Where JAX cannot hold the exact dtype (64 bits without
+        `jax_enable_x64`) the array stays a NumPy array.
+
+    Raises:
+        TreeMismatch: the tensors are not those of the tree.
     """
     leaves, treedef = tree_flatten_with_path(like)
     _check_same({keystr(path): _spec(leaf) for path, leaf in leaves if _is_stored(leaf)}, tensors)
@@ -50,13 +71,60 @@ def unflatten(like: Any, tensors: Tensors) -> Any:
     return tree_unflatten(treedef, restored)
 
 
-def to_bytes(tensors: Tensors, metadata: Mapping[str, str]) -> bytes:
-    """A safetensors file."""
-    return safetensors.numpy.save(tensors, dict(metadata))
+def checksum(tensors: Tensors, header: Mapping[str, Any]) -> str:
+    """Compute a SHA-256 of names, dtypes, shapes and values.
+
+    Args:
+        tensors: arrays by name.
+        header: what else is to be covered; anything that JSON can hold.
+
+    Returns:
+        The hex digest.
+    """
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(json.dumps([name, tensor.dtype.name, tensor.shape]).encode())
+        digest.update(_memory(tensor))
+    return digest.hexdigest()
+
+
+def to_pieces(tensors: Tensors, metadata: Mapping[str, str]) -> Iterator[bytes | memoryview]:
+    """Make a safetensors file piece by piece, without a copy of the arrays. The same input gives the same bytes.
+
+    Args:
+        tensors: arrays by name.
+        metadata: text by name.
+
+    Yields:
+        What to write, in order.
+    """
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    end = 0
+    ordered = sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))  # so that all are aligned
+    for name, tensor in ordered:
+        start, end = end, end + tensor.nbytes
+        dtype = _SAFETENSORS_DTYPES[tensor.dtype.name]
+        header[name] = {"dtype": dtype, "shape": tensor.shape, "data_offsets": [start, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little") + text
+    for _, tensor in ordered:
+        memory = _memory(tensor)
+        yield from (memory[start : start + PIECE] for start in range(0, len(memory), PIECE))
 
 
 def from_bytes(data: bytes) -> tuple[Tensors, dict[str, str]]:
-    """(tensors, metadata) of a safetensors file; DamagedFile if it is not one."""
+    """Read a safetensors file.
+
+    Args:
+        data: the whole file.
+
+    Returns:
+        (tensors by name, metadata).
+
+    Raises:
+        DamagedFile: it is not a whole safetensors file.
+    """
     try:
         views = safetensors.deserialize(data)
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
@@ -69,23 +137,83 @@ def from_bytes(data: bytes) -> tuple[Tensors, dict[str, str]]:
     return tensors, header.get("__metadata__", {})
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Writes a file so that, whenever the machine stops, the old or the new one is there in full."""
+def write_atomically(path: Path, data: bytes | Iterable[bytes | memoryview]) -> None:
+    """Write a file so that, whenever the machine stops, the old or the new one is there in full.
+
+    Args:
+        path: the file; its folder is made if there is none.
+        data: what to write, as a whole or in pieces.
+
+    Raises:
+        OSError: it cannot be written; the error names the file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
+    # A name of its own for each writer; `tempfile` would make a file that nobody else may read.
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}{UNFINISHED}")
     try:
-        with open(temporary, "wb") as file:
-            file.write(data)
+        with open(temporary, "xb") as file:
+            for piece in [data] if isinstance(data, bytes) else data:
+                file.write(piece)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # or the new name may not survive a power cut
+        finally:
+            os.close(folder)
+    except OSError as error:
+        details = (error.errno, error.strerror, str(path)) if error.errno else (f"{error}: {path}",)
+        raise OSError(*details) from error
     finally:
         temporary.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
+
+
+def read_json(path: Path, kind: type = dict) -> Any:
+    """Read a JSON file.
+
+    Args:
+        path: the file.
+        kind: the type that its content must have.
+
+    Returns:
+        Its content.
+
+    Raises:
+        ValueError: there is no such file, or it holds something else; one sentence that names the file.
+    """
     try:
-        os.fsync(folder)  # or the new name may not survive a power cut
-    finally:
-        os.close(folder)
+        record = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise ValueError(f"There is no file {path}.") from error
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not a JSON file: {error}.") from error
+    if not isinstance(record, kind):
+        raise ValueError(f"{path} holds a JSON {type(record).__name__} where a {kind.__name__} is expected.")
+    return record
+
+
+def write_json(path: Path, record: Any) -> None:
+    """Write a JSON file, whole or not at all.
+
+    Args:
+        path: the file; its folder is made if there is none.
+        record: anything that JSON can hold; no NaN and no infinity.
+
+    Raises:
+        ValueError: JSON cannot hold the record; one sentence that names the file.
+    """
+    try:
+        text = json.dumps(record, indent=2, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} cannot be written: {error}.") from error
+    write_atomically(path, (text + "\n").encode())
+
+
+def _memory(tensor: np.ndarray) -> memoryview:
+    return memoryview(np.ascontiguousarray(tensor).reshape(-1).view(np.uint8))
 
 
 def _is_number(leaf: Any) -> bool:

@@ -1,48 +1,94 @@
-"""Shipped weights: a folder with `weights.safetensors` and the `config.json` that says what they are of."""
+"""Weights of a model: a folder with `weights.safetensors` and the `config.json` that says what they are of."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
+
 from cobra_rl.runtime import storage
 
 WEIGHTS_VERSION = 1
+WEIGHTS = "weights.safetensors"
+CONFIG = "config.json"
 
 
 class WeightsError(ValueError):
-    """Weights that are not there, or not those asked for."""
+    """Weights that are not there, or not those asked for; one sentence that names the file."""
 
 
 def save_weights(folder: Path, tree: Any, config: dict[str, Any], kind: str) -> None:
-    """Writes the arrays of a tree and its configuration, which is anything that JSON can hold."""
+    """Write the arrays of a tree and its configuration.
+
+    Args:
+        folder: where to; it is made if there is none.
+        tree: the model.
+        config: how to build the model; anything that JSON can hold.
+        kind: what the weights are of, such as "vision".
+
+    Raises:
+        WeightsError: some weight is not finite, or the configuration has an entry that is written here.
+    """
     if taken := {"kind", "version"} & config.keys():
-        raise WeightsError(f"The configuration may not have {sorted(taken)}: these entries are written by us.")
-    text = json.dumps({"kind": kind, "version": WEIGHTS_VERSION, **config}, indent=2) + "\n"
-    storage.write_atomically(folder / "weights.safetensors", storage.to_bytes(storage.flatten(tree), {"kind": kind}))
-    storage.write_atomically(folder / "config.json", text.encode())
+        raise WeightsError(
+            f"The configuration of {folder} may not have {sorted(taken)}: these entries are written by us."
+        )
+    tensors = storage.flatten(tree)
+    _refuse_non_finite(folder / WEIGHTS, tensors)
+    metadata = {"kind": kind, "sha256": storage.checksum(tensors, {"kind": kind})}
+    storage.write_atomically(folder / WEIGHTS, storage.to_pieces(tensors, metadata))
+    storage.write_json(folder / CONFIG, {"kind": kind, "version": WEIGHTS_VERSION, **config})
 
 
 def load_weights(folder: Path, like: Any, kind: str) -> Any:
-    """The tree whose weights are in a folder; `like` gives its structure, shapes and dtypes."""
+    """Read a model's weights.
+
+    Args:
+        folder: where they are.
+        like: a model of the structure, shapes and dtypes wanted.
+        kind: what the weights must be of.
+
+    Returns:
+        The model with these weights.
+
+    Raises:
+        WeightsError: there are none, or they are damaged, not finite or of something else.
+    """
     read_config(folder, kind)  # refuses what is of another kind or version
-    path = folder / "weights.safetensors"
+    path = folder / WEIGHTS
     try:
-        tensors, _ = storage.from_bytes(_read(path))
-        return storage.unflatten(like, tensors)
+        tensors, metadata = storage.from_bytes(_read(path))
+        if "sha256" in metadata and metadata["sha256"] != storage.checksum(tensors, {"kind": kind}):  # older: none
+            raise storage.DamagedFile("its checksum is wrong")
+        tree = storage.unflatten(like, tensors)
     except storage.DamagedFile as error:
         raise WeightsError(f"The weights {path} are damaged: {error}.") from error
     except storage.TreeMismatch as error:
         raise WeightsError(f"The weights {path} do not fit this model: {error}.") from error
+    _refuse_non_finite(path, tensors)
+    return tree
 
 
 def read_config(folder: Path, kind: str) -> dict[str, Any]:
-    """The configuration as it was given to `save_weights`."""
-    path = folder / "config.json"
+    """Read the configuration that was given to `save_weights`.
+
+    Args:
+        folder: where the weights are.
+        kind: what the weights must be of.
+
+    Returns:
+        The configuration.
+
+    Raises:
+        WeightsError: there is none, or it is of something else.
+    """
+    path = folder / CONFIG
+    text = _read(path)
     try:
-        config = json.loads(_read(path))
+        config = json.loads(text)
         found, version = config.pop("kind"), config.pop("version")
-    except WeightsError:
-        raise
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise WeightsError(f"{path} is not the configuration of weights: it must have a kind and a version.") from error
     if found != kind:
@@ -52,8 +98,32 @@ def read_config(folder: Path, kind: str) -> dict[str, Any]:
     return config
 
 
+def sha256(folder: Path) -> str:
+    """Identify weights by their content.
+
+    Args:
+        folder: where they are.
+
+    Returns:
+        The hex digest of the bytes of `weights.safetensors` and `config.json`.
+
+    Raises:
+        WeightsError: one of the files is missing.
+    """
+    digest = hashlib.sha256()
+    for name in (WEIGHTS, CONFIG):
+        digest.update(hashlib.sha256(_read(folder / name)).digest())
+    return digest.hexdigest()
+
+
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise WeightsError(f"There are no weights in {path.parent}: {path.name} is missing.") from error
+
+
+def _refuse_non_finite(path: Path, tensors: storage.Tensors) -> None:
+    for name, tensor in tensors.items():
+        if jnp.issubdtype(tensor.dtype, jnp.inexact) and not np.isfinite(tensor).all():
+            raise WeightsError(f"The weights {path} are refused: {name} has values that are not finite.")
