@@ -1,11 +1,41 @@
-"""cobra-rl: COBRA in JAX. Importing it registers the Spriteworld suite with Gymnasium."""
+"""cobra-rl: COBRA in JAX. Importing it registers the Spriteworld suite with Gymnasium.
 
-from cobra_rl import spriteworld
-from cobra_rl.agents.agent import Agent
-from cobra_rl.pretrained import load_pretrained
-from cobra_rl.spriteworld.gym import register as _register
+    import cobra_rl
+    world = cobra_rl.load_world()                   # what was learnt without reward, as shipped
+    agent = cobra_rl.Agent.pretrained("sorting")    # what a task taught
 
-__version__ = "0.1.0"
-__all__ = ["Agent", "__version__", "load_pretrained", "spriteworld"]
+Names are loaded at their first use, so that importing the package is quick.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+from cobra_rl.spriteworld.registration import register as _register
+
+if TYPE_CHECKING:
+    from cobra_rl import spriteworld
+    from cobra_rl.agent import Agent
+    from cobra_rl.worlds import load_world
+
+__version__ = "0.2.0"
+__all__ = ["Agent", "__version__", "load_world", "spriteworld"]
+
+_MODULES = {"Agent": "cobra_rl.agent", "load_world": "cobra_rl.worlds"}
+
+
+def __getattr__(name: str):
+    if name == "spriteworld":
+        return importlib.import_module("cobra_rl.spriteworld")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from cobra_rl.runtime.cache import keep_compilations
+
+    keep_compilations()
+    return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 _register()

@@ -24,7 +24,7 @@ class Stage:
 
     until: float  # share of the run at which the stage ends
     sprites: int  # largest number of sprites in a scene
-    slots: int  # slots that explain a scene
+    slots: int | None = None  # slots that explain a scene; none given: all of the model's
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class VisionConfig:
     average: float = 0.999  # decay of the average of the weights that is evaluated and kept (not in the paper)
     beta: Schedule = ((0.0, 0.5),)  # weight of the latents' KL
     gamma: Schedule = ((0.0, 0.5),)  # weight of the masks' KL
-    stages: tuple[Stage, ...] = (Stage(1.0, 6, 8),)  # curriculum over the number of sprites and slots
+    stages: tuple[Stage, ...] = (Stage(1.0, 6),)  # curriculum over the number of sprites and slots
     evaluate_every: int = 5000  # steps between validations (and checkpoints)
     validation_scenes: int = 256  # scenes of a validation
 
@@ -72,7 +72,7 @@ VISION: dict[str, VisionConfig] = {
         average=0.998,
         beta=((0.2, 0.1), (0.45, 0.5)),
         gamma=((0.2, 0.5), (0.45, 1.0)),
-        stages=(Stage(0.06, 2, 4), Stage(0.11, 4, 6), Stage(1.0, 6, 8)),
+        stages=(Stage(0.06, 2, 4), Stage(0.11, 4, 6), Stage(1.0, 6)),
         evaluate_every=500,
     ),
     "debug": VisionConfig(
@@ -83,7 +83,7 @@ VISION: dict[str, VisionConfig] = {
         batch=4,
         optimiser="adam",
         learning_rate=1e-3,
-        stages=(Stage(1.0, 2, 3),),
+        stages=(Stage(1.0, 2),),
         evaluate_every=8,
         validation_scenes=8,
     ),

@@ -1,36 +1,32 @@
 """Phase 2, imagine and be curious: actors -> replay -> transition model and exploration policy, in tandem."""
 
-import dataclasses
-import math
-import time
+import functools
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array
+from jaxtyping import Array, UInt8
 
+from cobra_rl.agents import explorer
 from cobra_rl.config import ExploreConfig
-from cobra_rl.evaluation.explore import ExploreScenes, explore_scenes, quick_explore_scores
-from cobra_rl.models import exploration, transition
+from cobra_rl.evaluation.explore import explore_scores
+from cobra_rl.evaluation.vision import validation_images
 from cobra_rl.models.exploration import Exploration
-from cobra_rl.models.monet import Monet
 from cobra_rl.models.nets import Lattice
-from cobra_rl.models.transition import Transition, Transitions
-from cobra_rl.phases.training import at, averaged, finite, learning_rate
-from cobra_rl.pretrained import Curious, Vision
-from cobra_rl.runtime import checkpoint
-from cobra_rl.runtime.actors import Actors, Collected, LocalActors
-from cobra_rl.runtime.log import RunLog
+from cobra_rl.models.transition import TransitionModel, Transitions
+from cobra_rl.models.vision import VisionModel
+from cobra_rl.models.world import WorldModel, make_exploration, make_transition
+from cobra_rl.phases.schedules import at, averaged, clipped, copied, learning_rate
+from cobra_rl.runtime.actors import Actors, LocalActors
 from cobra_rl.runtime.replay import Replay, ReplayState
-from cobra_rl.runtime.signals import StopRequested
-from cobra_rl.runtime.weights import save_weights
-from cobra_rl.spriteworld import make
-
-REPORT_EVERY = 20  # updates between looks at the loss
+from cobra_rl.runtime.run import Report, Weights, open_run, run
+from cobra_rl.runtime.weights import sha256
+from cobra_rl.spriteworld.base import Environment
+from cobra_rl.worlds import PARTS, copy_vision, find_vision, load_vision, load_world, part_weights, seal_world
 
 
 class Scheduled(NamedTuple):
@@ -38,164 +34,218 @@ class Scheduled(NamedTuple):
 
     priority: Array  # alpha of the replay
     importance: Array  # beta of the replay
-    change_cost: Array  # of |Delta|, in T's loss
-    click_cost: Array  # of |D| on the position click, in D's
+    change_cost: Array  # cost of |Delta|, in T's loss
+    click_cost: Array  # cost of |D| on the position click, in D's loss
 
 
 class Learner(NamedTuple):
     """All that an update changes, but for the replay."""
 
-    transition: Transition
+    transition: TransitionModel
     exploration: Exploration
-    average: tuple[Transition, Exploration]  # of both over the last updates: what is evaluated and kept
+    average: tuple[TransitionModel, Exploration]  # of both over the last updates: what is evaluated and kept
     optimisers: tuple[optax.OptState, optax.OptState]
 
 
+class ExploreState(NamedTuple):
+    """All that a step changes."""
+
+    learner: Learner
+    memory: ReplayState
+    acting: Any  # local actors' environments; None if actors play elsewhere
+    env_steps: Array
+
+
 def make_optimiser(config: ExploreConfig) -> optax.GradientTransformation:
-    """Adam, the same for both networks."""
-    update = optax.adam(learning_rate(config.learning_rate, config.steps, 0, config.decay_from, config.final_rate))
-    return optax.chain(optax.clip_by_global_norm(config.clip), update) if config.clip else update
+    """Make Adam, the same for both networks."""
+    rate = learning_rate(config.learning_rate, config.steps, 0, config.decay_from, config.final_rate)
+    return clipped(optax.adam(rate), config.clip)
 
 
-def initial_learner(config: ExploreConfig, seed: int) -> Learner:
-    """Fresh weights."""
-    transition_key, exploration_key = jax.random.split(jax.random.key(seed))
-    models = Transition(config.transition, transition_key), Exploration(config.exploration, exploration_key)
-    optimiser = make_optimiser(config)
-    first, second = (optimiser.init(eqx.filter(model, eqx.is_array)) for model in models)
-    one, other = jax.tree.map(jnp.copy, models)  # an update gives its buffers away: none may be shared
-    return Learner(*models, (one, other), (first, second))
+class ExplorePhase:
+    """The phase as the run loop takes it.
+
+    With local actors a resumed run goes on exactly, replay and episodes included; other actors start new episodes.
+    """
+
+    columns = ("hit_rate", "position_error", "transition", "curiosity", "hits")
+    read_every = 20
+    compressed = True
+
+    def __init__(
+        self,
+        config: ExploreConfig,
+        env: Environment,
+        vision: VisionModel,
+        vision_sha256: str,
+        seed: int,
+        title: str = "explore",
+        actors: Actors | None = None,
+    ):
+        if config.lattice > 1 and not vision.patch:
+            raise ValueError("This vision module's decoder draws only whole pictures; set --config.lattice 1.")
+        self.config, self.env, self.vision, self.seed, self.title = config, env, vision, seed, title
+        self._sha256 = vision_sha256
+        self.steps, self.report_every, self.save_every = config.steps, config.evaluate_every, config.evaluate_every
+        self.notes: dict[str, Any] = {}
+        self._local = None
+        if actors is None:
+            self._local = LocalActors(*actor_functions(config, env, config.envs), vision, seed + 2)
+        self._team: Actors = self._local or actors  # type: ignore[assignment]
+        self._replay = Replay(config.capacity, config.batch)
+        self._score = explore_scores(env, config.validation_scenes)
+        self._keys, self._hits = jax.random.key(seed + 1), []
+        self._add = eqx.filter_jit(lambda items, memory: self._replay.add(memory, items), donate="all-except-first")
+
+    def init(self) -> ExploreState:
+        """Start with fresh weights and an empty replay."""
+        transition_key, exploration_key = jax.random.split(jax.random.key(self.seed))
+        size = self.env.action_size
+        models = (
+            make_transition(self.config.transition, self.vision, size, transition_key),
+            make_exploration(self.config.exploration, self.vision, size, exploration_key),
+        )
+        optimiser = make_optimiser(self.config)
+        first, second = (optimiser.init(eqx.filter(model, eqx.is_array)) for model in models)
+        learner = Learner(*models, copied(models), (first, second))
+        memory = self._replay.init(example(self.vision, size))
+        acting = None if self._local is None else self._local.state
+        return ExploreState(learner, memory, acting, jnp.int32(0))
+
+    def step(self, state: ExploreState, step: int) -> tuple[ExploreState, dict[str, Array]]:
+        """Let the actors play where it is their turn, then update both networks once."""
+        if self._local is not None:
+            self._local.state = state.acting
+        memory, env_steps = state.memory, int(state.env_steps)
+        if step % self.config.updates == 0:
+            memory, env_steps = self._collect(state.learner.exploration, memory, env_steps)
+            while env_steps < self.config.first:
+                memory, env_steps = self._collect(state.learner.exploration, memory, env_steps)
+        plans = (getattr(self.config, name) for name in Scheduled._fields)
+        now = Scheduled(*(jnp.float32(at(plan, step / self.steps)) for plan in plans))
+        given = (self.vision, jax.random.fold_in(self._keys, step), now)
+        learner, memory, metrics = self._update(given, state.learner, memory)
+        acting = None if self._local is None else self._local.state
+        return ExploreState(learner, memory, acting, jnp.int32(env_steps)), metrics
+
+    def _collect(self, policy: Exploration, memory: ReplayState, env_steps: int) -> tuple[ReplayState, int]:
+        parts = self._team.collect(policy if self.config.curious else None, wait=env_steps < self.config.first)
+        for part in parts:
+            memory = self._add(part.transitions, memory)
+            env_steps += part.transitions.action.shape[0]
+            self._hits.append(part.hits)
+        return memory, env_steps
+
+    @functools.cached_property
+    def _update(self):
+        """Compile an update: ((vision, key, now), learner, memory) -> (learner, memory, metrics)."""
+        config, optimiser, action_size = self.config, make_optimiser(self.config), self.env.action_size
+
+        @eqx.filter_jit(donate="all-except-first")
+        def update(given, learner: Learner, memory: ReplayState):
+            vision, key, now = given
+            sample_key, phase_key, policy_key = jax.random.split(key, 3)
+            batch = self._replay.sample(memory, sample_key, now.priority, now.importance)
+            lattice = None
+            if config.lattice > 1:
+                phase = jax.random.randint(phase_key, (2,), 0, config.lattice)
+                lattice = Lattice(config.lattice, phase, vision.patch)
+            terms = (vision, batch.items, batch.importance, now.change_cost, lattice)
+            gradients, metrics = eqx.filter_grad(lambda model: model.loss(*terms), has_aux=True)(learner.transition)
+            memory = self._replay.update(memory, batch.indices, metrics.pop("errors"))
+            updates, first = optimiser.update(gradients, learner.optimisers[0])
+            imagine = eqx.apply_updates(learner.transition, updates)
+            policy, second = learner.exploration, learner.optimisers[1]
+            if config.curious:
+                scenes = jnp.repeat(batch.items.slots, config.samples, axis=0)
+                terms = (imagine, scenes, action_size, policy_key, now.click_cost)
+                gradients, more = eqx.filter_grad(lambda policy: policy.loss(*terms), has_aux=True)(policy)
+                updates, second = optimiser.update(gradients, second)
+                policy, metrics = eqx.apply_updates(policy, updates), metrics | more
+            average = averaged(learner.average, (imagine, policy), config.average)
+            return Learner(imagine, policy, average, (first, second)), memory, metrics
+
+        return update
+
+    def report(self, state: ExploreState, step: int) -> Report:
+        """Score the averaged weights on validation scenes and picture where they click."""
+        world = WorldModel(self.vision, *state.learner.average, self.env.action_size)
+        hits = {"hits": float(np.mean([float(hits) for hits in self._hits]))} if self._hits else {}
+        self._hits.clear()
+        scores = hits | self._score(world) | {"env_steps": float(state.env_steps)}
+        return Report(scores, {"clicks": picture(world, validation_images(self.env, 6))})
+
+    def weights(self, state: ExploreState) -> dict[str, Weights]:
+        """Keep the averaged weights of both networks."""
+        parts = zip(PARTS[1:], state.learner.average, strict=True)
+        return {f"world/{part}": part_weights(part, model, self.env.action_size, self._sha256) for part, model in parts}
+
+    def close(self) -> None:
+        """Let the actors go."""
+        self._team.close()
 
 
-def make_update(config: ExploreConfig, vision: Monet, replay: Replay, curious: bool):
-    """A compiled update: (learner, replay, key, now) -> (learner, replay, metrics)."""
-    optimiser = make_optimiser(config)
-
-    @eqx.filter_jit(donate="all-except-first")
-    def update(given, learner: Learner, memory: ReplayState):
-        vision, key, now = given
-        sample_key, phase_key, policy_key = jax.random.split(key, 3)
-        batch = replay.sample(memory, sample_key, now.importance)
-        lattice = None
-        if config.lattice > 1:
-            lattice = Lattice(config.lattice, jax.random.randint(phase_key, (2,), 0, config.lattice))
-        gradient = eqx.filter_grad(transition.loss, has_aux=True)
-        terms = (batch.items, batch.importance, now.change_cost, lattice)
-        gradients, metrics = gradient(learner.transition, vision, *terms)
-        memory = replay.update(memory, batch.indices, metrics.pop("errors") ** now.priority)
-        updates, first = optimiser.update(gradients, learner.optimisers[0])
-        imagine = eqx.apply_updates(learner.transition, updates)
-        policy, second = learner.exploration, learner.optimisers[1]
-        if curious:
-            gradient = eqx.filter_grad(exploration.loss, has_aux=True)
-            scenes = jnp.repeat(batch.items.slots, config.samples, axis=0)
-            gradients, more = gradient(policy, imagine, scenes, policy_key, now.click_cost)
-            updates, second = optimiser.update(gradients, second)
-            policy, metrics = eqx.apply_updates(policy, updates), metrics | more
-        average = averaged(learner.average, (imagine, policy), config.average)
-        return Learner(imagine, policy, average, (first, second)), memory, metrics
-
-    return lambda learner, memory, key, now: update((vision, key, now), learner, memory)
+def actor_functions(config: ExploreConfig, env: Environment, count: int) -> tuple[functools.partial, functools.partial]:
+    """Return how actors begin and play, as functions that travel to other processes."""
+    return functools.partial(explorer.begin, env, count), functools.partial(explorer.play, env, config.uniform)
 
 
 def train(
     config: ExploreConfig,
-    vision: Vision,
+    env: Environment,
+    vision: Path,
     folder: Path,
     seed: int = 0,
-    name: str = "explore",
-    curious: bool = True,
+    title: str = "explore",
     actors: Actors | None = None,
-) -> Curious:
-    """Trains T and D in `folder`, vision frozen; the same call goes on where the last one stopped.
+    env_name: str | None = None,
+    command: str = "python",
+) -> WorldModel:
+    """Train T and D in `folder`, vision frozen; the same call goes on where the last one stopped.
 
-    With local actors it goes on exactly, replay and episodes included; other actors start new episodes. Without
-    `curious` the actors click at random, for comparison. SIGINT and SIGTERM save and stop; a loss that is not a number
-    stops with `Diverged`, and the last good checkpoint stays.
+    Args:
+        config: Both networks and their training.
+        env: The environment to play in.
+        vision: Weights of the vision module: a run of `cobra train vision`, its weights, or a world.
+        folder: The run's folder; the whole world is left in `folder`/world.
+        seed: Random seed for weight initialisation and play.
+        title: Heads the progress bar.
+        actors: Who plays; by default environments in this process.
+        env_name: What the environment is called, for run.json; None: the suite's exploration environment.
+        command: What was typed, for run.json.
+
+    Returns:
+        The world model.
     """
-    local = None
-    if actors is None:
-        local = LocalActors(make("exploration"), vision.model, config.envs, seed + 2, config.uniform)
-    team: Actors = local or actors  # type: ignore[assignment]
-    learner, replay = initial_learner(config, seed), Replay(config.capacity, config.batch)
-    memory = replay.init(example(vision.model))
-    step, seconds, env_steps = 0, 0.0, 0
-    like = (learner, memory, None if local is None else local.state)
-    if restored := checkpoint.restore(folder / "checkpoints", like):
-        step, (learner, memory, acting), meta = restored
-        seconds, env_steps = meta["seconds"], meta["env_steps"]
-        if local is not None:
-            local.state = acting
-    add = eqx.filter_jit(lambda items, memory: replay.add(memory, items), donate="all-except-first")
-    update, keys = make_update(config, vision.model, replay, curious), jax.random.key(seed + 1)
-    scenes, began, metrics, hits = explore_scenes(config.validation_scenes), time.monotonic(), {}, []
-
-    def minutes() -> float:
-        return (seconds + time.monotonic() - began) / 60
-
-    def save() -> None:
-        meta = {"seconds": 60 * minutes(), "env_steps": env_steps, "name": name, "seed": seed}
-        acting = None if local is None else local.state
-        checkpoint.save(folder / "checkpoints", step, (learner, memory, acting), meta, compressed=True)
-        for part, model in zip(("transition", "exploration"), learner.average, strict=True):
-            save_weights(folder / "weights" / part, model, _settings(config, part), kind=part)
-
-    def receive(parts: list[Collected]) -> None:
-        nonlocal memory, env_steps
-        for part in parts:
-            memory = add(part.transitions, memory)
-            env_steps += part.transitions.action.shape[0]
-            hits.append(float(part.hits))
-
-    columns = ("transition", "curiosity", "hits", "hit_rate", "position_error")
-    with StopRequested() as stop, RunLog(folder, config.steps, f"explore ({name})", step, columns) as log:
-        while step < config.steps and not stop.requested:
-            if step % config.updates == 0:
-                receive(team.collect(learner.exploration if curious else None, wait=env_steps < config.first))
-            if env_steps < config.first:
-                continue
-            schedules = (getattr(config, name) for name in Scheduled._fields)
-            now = Scheduled(*(jnp.float32(at(schedule, step / config.steps)) for schedule in schedules))
-            learner, memory, metrics = update(learner, memory, jax.random.fold_in(keys, step), now)
-            step += 1
-            due = step % config.evaluate_every == 0 or step == config.steps
-            if not due and step % REPORT_EVERY:
-                continue
-            scalars = finite(metrics, step, folder) | {"hits": float(np.mean(hits)) if hits else math.nan}
-            log.progress(step, scalars)
-            if due:
-                agent = Curious(vision, learner.average[0], learner.average[1])
-                counts = {"env_steps": env_steps, "minutes": minutes()}
-                log.write(step, scalars | quick_explore_scores(agent, scenes) | counts)
-                log.picture(step, "clicks", clicks(agent, scenes))
-                save()
-                hits.clear()
-        if stop.requested:
-            finite(metrics, step, folder)
-            save()
-            log.say(f"Stopped at step {step} of {config.steps}; the same command goes on from here.")
-    team.close()
-    return Curious(vision, learner.average[0], learner.average[1])
+    source = find_vision(vision)
+    fingerprint = sha256(source)
+    settings = {"phase": "explore", "config": config, "seed": seed, "env": env_name, "vision": fingerprint}
+    settings |= {"actors": "local" if actors is None else "ray"}
+    open_run(folder, settings, {"config": type(config)()}, command=command)
+    copy_vision(source, folder / "world" / "vision")
+    phase = ExplorePhase(config, env, load_vision(source), fingerprint, seed, title, actors)
+    try:
+        run(phase, folder)
+    finally:
+        phase.close()
+        if all((folder / "world" / part / "weights.safetensors").exists() for part in PARTS):
+            seal_world(folder / "world")
+    return load_world(folder / "world")
 
 
-def clicks(agent: Curious, scenes: ExploreScenes, count: int = 6) -> np.ndarray:
-    """A row of scenes, twice as large, with the position clicks of 64 proposals as white dots."""
-    images = scenes.images[:count]
-    proposals = np.asarray(agent.propose(agent.encode(images), jax.random.key(0), 64))
+def picture(world: WorldModel, images: UInt8[np.ndarray, "B H W 3"]) -> UInt8[np.ndarray, "_ _ 3"]:
+    """Draw a row of scenes, twice as large, with the position clicks of 64 proposals as white dots."""
+    proposals = np.asarray(world.propose(world.encode(images), jax.random.key(0), 64))
     pictures = np.repeat(np.repeat(images, 2, axis=1), 2, axis=2)
     size = pictures.shape[1]
-    for picture, actions in zip(pictures, proposals, strict=True):
+    for scene, actions in zip(pictures, proposals, strict=True):
         column, row = np.clip((actions[:, :2] * size).astype(int), 0, size - 1).T
-        picture[size - 1 - row, column] = 255
+        scene[size - 1 - row, column] = 255
     return np.concatenate(list(np.pad(pictures, ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=100)), axis=1)
 
 
-def _settings(config: ExploreConfig, part: str) -> dict:
-    return dataclasses.asdict(getattr(config, part))
-
-
-def example(vision: Monet) -> Transitions:
-    """Zeros of the shapes that the replay holds."""
+def example(vision: VisionModel, action_size: int) -> Transitions:
+    """Return zeros of the shapes that the replay holds."""
     c = vision.config
     image = jnp.zeros((c.size, c.size, 3), jnp.uint8)
-    return Transitions(jnp.zeros((c.slots, c.latents)), jnp.zeros(4), image)
+    return Transitions(jnp.zeros((c.slots, c.latents)), jnp.zeros(action_size), image)

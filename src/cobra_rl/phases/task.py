@@ -1,205 +1,225 @@
-"""Phase 3, want and act: an environment with reward -> a reward predictor, several seeds at once."""
+"""Phase 3, want and act: an environment with reward -> a reward predictor, one seed after the other.
 
-import dataclasses
+A run of several seeds is a folder with run.json, result.json and a folder for each seed, which is a run of its own: so
+seeds can be added and steps can be added, and each part resumes.
+"""
+
 import functools
-import json
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
 
-from cobra_rl.agents import learner
-from cobra_rl.agents.learner import TaskState, frozen_parts
+from cobra_rl.agents.base import Agent, Playing, begin, step
+from cobra_rl.agents.cobra import Cobra
 from cobra_rl.config import TaskConfig
-from cobra_rl.evaluation.task import (
-    WINDOW,
-    context,
-    greedy_scores,
-    normalised_reward,
-    play_episodes,
-    searching,
-    window_won,
-)
-from cobra_rl.models.reward import Reward
-from cobra_rl.pretrained import Curious
-from cobra_rl.process import command_line
-from cobra_rl.runtime import checkpoint
-from cobra_rl.runtime.log import RunLog
-from cobra_rl.runtime.signals import StopRequested
-from cobra_rl.runtime.storage import write_atomically
-from cobra_rl.runtime.weights import save_weights
-from cobra_rl.spriteworld import Spriteworld, make
+from cobra_rl.environments import Problem, SparseReward
+from cobra_rl.evaluation.task import WINDOW, context, greedy_scores, normalised_reward, play_episodes, window_won
+from cobra_rl.models.world import WorldModel
+from cobra_rl.runtime import storage
+from cobra_rl.runtime.run import Diverged, Report, Weights, open_run, run
+from cobra_rl.runtime.typed import to_json
+from cobra_rl.spriteworld.base import Environment
+from cobra_rl.worlds import SHIPPED, copy_world, find_world, world_sha256
 
-SAVE_EVERY = 500  # environment steps
 CONFIRM = 100  # greedy episodes that must confirm the 90 % of a window
-FINAL_SEED = 1905  # of the greedy episodes at the end
+FINAL_SEED = 1905  # random seed of the greedy episodes at the end
+FREE = ("steps", "first_seed", "seed_count", "final", "world.path")  # may differ from one call to the next
+AGENTS: Mapping[str, Callable[[Any], Agent]] = {"cobra": Cobra}  # a learner of its own is a line here
 
 
-@dataclass(frozen=True)
-class Problem:
-    """What is to be learnt, and with what at hand."""
+class TaskPhase:
+    """One seed of a task as the run loop takes it."""
 
-    task: str
-    variant: str = "paper"
-    sparse: bool = False  # a reward of 1 on success and nothing before
-    exploration_policy: bool = True  # else the search proposes uniformly random actions
+    columns = ("success", "episodes")
+    read_every = 1
+    report_every = 100
+    save_every = 500
+    compressed = False
 
-    def name(self, value: bool) -> str:
-        """Of a run's folder."""
-        parts = [self.task] + ["released"] * (self.variant == "released") + ["sparse"] * self.sparse
-        parts += [("reward", "value")[value]] * (value != self.sparse) + ["uniform"] * (not self.exploration_policy)
-        return "-".join(parts)
+    def __init__(
+        self, agent: Cobra, env: Environment, world: WorldModel, seed: int, steps: int, title: str, confirm: bool = True
+    ):
+        if env.image_size != world.sizes.image or env.action_size != world.sizes.action:
+            raise ValueError(
+                f"The environment has pictures of {env.image_size} pixels and actions of {env.action_size} dimensions; "
+                f"the world knows {world.sizes.image} and {world.sizes.action}. Take a world that was trained for it."
+            )
+        self.agent, self.env, self.world, self.seed = agent, env, world, seed
+        self.steps, self.title, self._confirms = steps, title, confirm
+        # What the seed went through: parallel lists, an entry an episode; and how soon it got to 90 %, confirmed
+        self.notes: dict[str, Any] = {"ends": [], "success": [], "confirmed": None, "next_try": 0, "capped": 0}
+
+    def init(self) -> Playing:
+        """Start with a fresh predictor in a fresh episode."""
+        return _compiled(self.agent, self.env)[0](self.world, jax.random.key(self.seed))
+
+    def step(self, state: Playing, step: int) -> tuple[Playing, dict[str, Any]]:
+        """Take one environment step and learn from it."""
+        state, outcome, metrics = _compiled(self.agent, self.env)[1](self.world, state)
+        reward, success, done = jax.device_get(outcome[1:])
+        if not np.isfinite(reward):
+            raise Diverged(f"The environment gave a reward of {reward} at step {step + 1}; rewards must be finite.")
+        cap = self.agent.config.reward_cap
+        self.notes["capped"] += int(cap is not None and reward > cap and not success)
+        if done:
+            self.notes["ends"].append(step + 1)
+            self.notes["success"].append(bool(success))
+            self._confirm(state, step + 1)
+        recent = self.notes["success"][-WINDOW:]
+        success_rate = float(np.mean(recent)) if recent else 0.0
+        return state, metrics | {"success": success_rate, "episodes": len(self.notes["ends"])}
+
+    def _confirm(self, state: Playing, step: int) -> None:
+        """Count a window of 90 % if greedy episodes reach 90 % too; if not, the next attempt is 30 episodes later."""
+        notes, count = self.notes, len(self.notes["success"])
+        if not self._confirms or notes["confirmed"] is not None or count < notes["next_try"]:
+            return
+        if window_won(notes["success"]):
+            params = self.agent.params(self.world, state.agent)
+            played = play_episodes(self.agent.policy, params, self.env, CONFIRM, seed=10_000 + step)
+            if played.success.mean() >= 0.9:
+                notes["confirmed"] = count
+            notes["next_try"] = count + WINDOW
+
+    def report(self, state: Playing, step: int) -> Report:
+        """There is nothing more to measure while learning."""
+        return Report({})
+
+    def weights(self, state: Playing) -> dict[str, Weights]:
+        """Keep the predictor."""
+        predictor = state.agent.predictor
+        config = to_json(predictor.config) | {"latents": self.world.sizes.latents}
+        return {"reward": Weights(predictor, config, "reward")}
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def summary(self) -> dict[str, Any]:
+        """Return what the seed went through, as result.json has it."""
+        ends, confirmed = self.notes["ends"], self.notes["confirmed"]
+        return {
+            "seed": self.seed,
+            "episodes": len(ends),
+            "episodes_to_90": confirmed,
+            "steps_to_90": None if confirmed is None else ends[confirmed - 1],
+            "ends": ends,
+            "success": self.notes["success"],
+        }
 
 
-class Episodes(NamedTuple):
-    """What a seed went through; parallel lists."""
-
-    ends: list[int]  # the environment step at which each episode ended
-    success: list[bool]
-    reward: list[float]  # of its last step
+@functools.cache
+def _compiled(agent: Agent, env: Environment) -> tuple[Callable, Callable]:
+    """Compile the start and the step of Algorithm 1, once for all seeds and runs alike."""
+    start = eqx.filter_jit(lambda world, key: begin(agent, env, world, key))
+    turn = eqx.filter_jit(lambda world, state: step(agent, env, world, state), donate="all-except-first")
+    return start, turn
 
 
 def solve(
     config: TaskConfig,
-    agent: Curious,
+    world: WorldModel,
     problem: Problem,
     folder: Path,
-    seeds: int = 1,
+    seeds: range = range(1),
     steps: int = 1000,
     final: int = 200,
-) -> dict[str, Any] | None:
-    """Learns a task in `folder`, seeds 0 to `seeds` - 1 side by side; the same call goes on where the last one stopped.
+    envs: Mapping[str, Environment] | None = None,
+    world_folder: Path | str | None = None,
+    command: str = "python",
+) -> dict[str, Any]:
+    """Learn a task in `folder`; the same call goes on where the last one stopped, and more steps or seeds add to it.
 
-    At the end, `final` greedy episodes in both modes. Returns what it writes to `result.json`, or None if it was
-    stopped by a signal.
+    Args:
+        config: The agent and its learning.
+        world: The world model, frozen.
+        problem: What is to be learnt.
+        folder: The run's folder.
+        seeds: Random seeds, one after the other.
+        steps: Rewarded environment steps for each seed.
+        final: Greedy episodes at the end, in each mode.
+        envs: Environments by mode; by default those of the problem.
+        world_folder: Where the world came from; by default it is the shipped one.
+        command: What was typed, for result.json.
+
+    Returns:
+        What is written to `folder`/result.json.
     """
-    settings = {"problem": dataclasses.asdict(problem), "config": dataclasses.asdict(config)}
-    settings |= {"steps": steps, "seed_count": seeds, "final": final}
-    if (finished := _finished(folder, settings)) is not None:
-        return finished
-    _refuse_another_run(folder, settings)
-    _write_json(folder / "run.json", settings)
-    env, frozen = make(problem.task, "train", problem.variant), frozen_parts(agent, problem.exploration_policy)
-    keys = jax.vmap(jax.random.key)(np.arange(seeds))
-    begin, turn = _compiled(config, env, problem.sparse)
-    state: TaskState = begin(frozen, keys, steps)
-    episodes, step, seconds = [Episodes([], [], []) for _ in range(seeds)], 0, 0.0
-    confirmed: list[int | None] = [None] * seeds  # episodes until 90 %, confirmed
-    next_try = [0] * seeds  # episodes before the next attempt to confirm
-    if restored := checkpoint.restore(folder / "checkpoints", state):
-        step, state, meta = restored
-        seconds, confirmed, next_try = meta["seconds"], meta["confirmed"], meta["next_try"]
-        episodes = [Episodes(*lists) for lists in meta["episodes"]]
-    began = time.monotonic()
-
-    def predictor(seed: int) -> Reward:
-        return jax.tree.map(lambda leaf: leaf[seed], state.predictor)
-
-    def save() -> None:
-        meta = {"seconds": seconds + time.monotonic() - began, "episodes": episodes}
-        meta |= {"confirmed": confirmed, "next_try": next_try}
-        checkpoint.save(folder / "checkpoints", step, state, meta)
-        for seed in range(seeds):
-            config_dict = dataclasses.asdict(config.reward)
-            save_weights(folder / f"seed{seed}" / "reward", predictor(seed), config_dict, kind="reward")
-
-    def confirm(seed: int) -> None:
-        """A window of 90 % counts if greedy episodes reach 90 % too; if not, the next attempt is 30 episodes later."""
-        count = len(episodes[seed].success)
-        if confirmed[seed] is not None or count < next_try[seed] or not window_won(episodes[seed].success):
-            return
-        played = play_episodes(searching(config, env), (frozen, predictor(seed)), env, CONFIRM, seed=10_000 + step)
-        if played.success.mean() >= 0.9:
-            confirmed[seed] = count
-        next_try[seed] = count + WINDOW
-
-    columns = tuple(f"seed {seed}" for seed in range(seeds))
-    with StopRequested() as stop, RunLog(folder, steps, problem.task, step, columns) as log:
-        while step < steps and not stop.requested:
-            state, outcome = turn(frozen, state)
-            step += 1
-            rewards, success, done = (np.asarray(part) for part in outcome[1:])
-            for seed in np.nonzero(done)[0]:
-                episodes[seed].ends.append(step)
-                episodes[seed].success.append(bool(success[seed]))
-                episodes[seed].reward.append(float(rewards[seed]))
-                confirm(int(seed))
-            recent = {f"seed {i}": np.mean(e.success[-WINDOW:]) if e.success else 0.0 for i, e in enumerate(episodes)}
-            log.progress(step, recent)
-            if step % 100 == 0:
-                log.write(step, recent | {f"episodes {i}": len(e.ends) for i, e in enumerate(episodes)})
-            if step % SAVE_EVERY == 0 or step == steps:
-                save()
-        if stop.requested and step < steps:
-            save()
-            log.say(f"Stopped at step {step} of {steps}; the same command goes on from here.")
-            return None
-    compared = context(problem.task, problem.variant, final, FINAL_SEED)
+    place = find_world(world_folder)
+    recorded = {"sha256": world_sha256(place), "path": "shipped" if place == SHIPPED else str(place.resolve())}
+    settings = {"phase": "task", "problem": problem, "config": config, "world": recorded, "steps": steps}
+    settings |= {"first_seed": seeds.start, "seed_count": len(seeds), "final": final}
+    defaults = {"problem": Problem(problem.task), "config": TaskConfig()}
+    _refuse_fewer_steps(folder, steps)
+    if place != SHIPPED:
+        copy_world(place, folder / "world")
+    open_run(folder, settings, defaults, free=FREE, command=command)
+    envs = problem.environments() if envs is None else envs
+    train_env = SparseReward(envs["train"]) if problem.sparse else envs["train"]
+    used = world if problem.exploration_policy else world.without_policy()
+    agent, began = Cobra(config), time.monotonic()
+    compared = _compared(folder, envs, final)
     rows = []
-    for seed in range(seeds):
-        where = (problem.task, problem.variant, final, FINAL_SEED)
-        scores = greedy_scores(config, frozen, predictor(seed), *where)
-        rows.append(_summary(seed, episodes[seed], confirmed[seed]) | scores | normalised_reward(scores, compared))
-    minutes = (seconds + time.monotonic() - began) / 60
-    result = {"command": command_line()} | settings | {"minutes": minutes, "context": compared, "seeds": rows}
-    _write_json(folder / "result.json", result)
+    for number, seed in enumerate(seeds):
+        title = f"{problem.task}, seed {seed}" + (f" ({number + 1} of {len(seeds)})" if len(seeds) > 1 else "")
+        phase = TaskPhase(agent, train_env, used, seed, steps, title)
+        rows.append(_finish(phase, folder / f"seed{seed}", envs, final, compared))
+    minutes = (time.monotonic() - began) / 60
+    result = {"command": command} | to_json(settings) | {"minutes": minutes, "context": compared, "seeds": rows}
+    storage.write_json(folder / "result.json", result)
     return result
 
 
-@functools.cache
-def _compiled(config: TaskConfig, env: Spriteworld, sparse: bool) -> tuple[Callable, Callable]:
-    """The start and the step of Algorithm 1, compiled once for all runs alike."""
-    begin = eqx.filter_jit(lambda frozen, keys, steps: learner.begin(config, env, frozen, keys, steps))
-    turn = eqx.filter_jit(
-        lambda frozen, state: learner.step(config, env, frozen, sparse, state), donate="all-except-first"
-    )
-    return begin, turn
+def _finish(
+    phase: TaskPhase, folder: Path, envs: Mapping[str, Environment], final: int, compared: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Run one seed to its end and score it; scores that were measured before are read."""
+    path = folder / "scores.json"
+    if path.exists():
+        known = storage.read_json(path)
+        if known.get("steps") == phase.steps and known.get("final") == final:
+            print(f"{phase.title}: finished, {phase.steps:,} steps are done in {folder}", flush=True)
+            return known["row"]
+    state = run(phase, folder)
+    if phase.notes["capped"]:
+        print(
+            f"{phase.title}: {phase.notes['capped']} rewards were above config.reward_cap "
+            f"({phase.agent.config.reward_cap:g}) and were learnt as that.",
+            flush=True,
+        )
+    print(f"{phase.title}: {final} greedy episodes in each mode", flush=True)
+    params = phase.agent.params(phase.world, state.agent)
+    scores = greedy_scores(phase.agent.policy, params, envs, final, FINAL_SEED)
+    row = phase.summary() | scores | normalised_reward(scores, compared)
+    storage.write_json(path, {"steps": phase.steps, "final": final, "row": row})
+    return row
 
 
-def _summary(seed: int, episodes: Episodes, confirmed: int | None) -> dict[str, Any]:
-    return {
-        "seed": seed,
-        "episodes": len(episodes.ends),
-        "episodes_to_90": confirmed,
-        "steps_to_90": None if confirmed is None else episodes.ends[confirmed - 1],
-        "ends": episodes.ends,
-        "success": episodes.success,
-    }
+def _compared(folder: Path, envs: Mapping[str, Environment], final: int) -> dict[str, Any]:
+    """Measure what to compare with, once for all seeds."""
+    path = folder / "context.json"
+    if path.exists():
+        known = storage.read_json(path)
+        if known.get("final") == final:
+            return known["context"]
+    print(f"What to compare with: {final} episodes of a random policy and of one that knows all", flush=True)
+    found = context(envs, final, FINAL_SEED)
+    storage.write_json(path, {"final": final, "context": found})
+    return found
 
 
-def _finished(folder: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
-    """The result of a run that was the same and came to its end."""
-    path = folder / "result.json"
-    if not path.exists():
-        return None
-    result, wanted = json.loads(path.read_text()), json.loads(json.dumps(settings))
-    return result if all(result.get(name) == value for name, value in wanted.items()) else None
-
-
-def _refuse_another_run(folder: Path, settings: dict[str, Any]) -> None:
-    """A run goes on as it began; only the episodes at its end may be more or fewer."""
+def _refuse_fewer_steps(folder: Path, steps: int) -> None:
+    """A run can be made longer, which is exact; not shorter."""
     path = folder / "run.json"
-    begun = json.loads(path.read_text()) if path.exists() else {}
-    for name, value in json.loads(json.dumps(settings)).items():
-        if name != "final" and name in begun and begun[name] != value:
-            was, now = (_differing(begun[name], value), _differing(value, begun[name]))
-            raise ValueError(
-                f"{folder} holds a run with other settings ({name}: {was}, now {now}); "
-                "give another folder with --out, or remove that one."
-            )
-
-
-def _differing(one: Any, other: Any) -> Any:
-    """Of two settings, what the first has otherwise than the second."""
-    if not isinstance(one, dict):
-        return one
-    return {name: value for name, value in one.items() if name not in other or other[name] != value}
-
-
-def _write_json(path: Path, record: dict[str, Any]) -> None:
-    write_atomically(path, (json.dumps(record, indent=2) + "\n").encode())
+    if not path.exists():
+        return
+    begun = storage.read_json(path).get("settings", {}).get("steps", 0)
+    if steps < begun:
+        raise ValueError(
+            f"{folder} holds a run of {begun:,} steps and cannot be made shorter ({steps:,} asked); "
+            "give another folder with --out."
+        )

@@ -1,9 +1,8 @@
-"""Phase 1, look: frames of the exploration environment -> MONet."""
+"""Phase 1, look: frames of random play -> a vision module."""
 
-import dataclasses
-import time
+import functools
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,145 +12,163 @@ import optax
 from jaxtyping import Array, PRNGKeyArray, UInt8
 
 from cobra_rl.config import Stage, VisionConfig
-from cobra_rl.evaluation.vision import fixed_scenes, quick_scores
-from cobra_rl.models import monet
-from cobra_rl.models.monet import LossWeights, Monet
-from cobra_rl.phases.training import at, averaged, finite, learning_rate
-from cobra_rl.pretrained import Vision
-from cobra_rl.runtime import checkpoint
-from cobra_rl.runtime.log import RunLog
-from cobra_rl.runtime.signals import StopRequested
-from cobra_rl.runtime.weights import save_weights
-from cobra_rl.spriteworld import EnvState, Spriteworld, env_spec
+from cobra_rl.environments import fewer_sprites
+from cobra_rl.evaluation.vision import validation_images, vision_scores
+from cobra_rl.models.vision import LossWeights, VisionModel
+from cobra_rl.models.world import make_vision
+from cobra_rl.phases.schedules import at, averaged, clipped, copied, learning_rate
+from cobra_rl.runtime.run import Report, Weights, open_run, run
+from cobra_rl.spriteworld.base import Environment
+from cobra_rl.worlds import load_vision, vision_weights
 
-REPORT_EVERY = 20  # steps between looks at the loss
+SEPARATION = ("fg_ari_attention", "fg_ari_decoder")  # by their mean the weights to keep are chosen
 
 
-class TrainState(NamedTuple):
+class VisionState(NamedTuple):
     """All that a step changes."""
 
-    model: Monet
-    average: Monet  # exponential average of the weights: what is evaluated and kept
+    model: VisionModel
+    average: VisionModel  # exponential average of the weights: what is evaluated and kept
     optimiser: optax.OptState
 
 
-def exploration(sprites: int) -> Spriteworld:
-    """The exploration environment with at most so many sprites."""
-    spec = env_spec("exploration")
-    return Spriteworld(dataclasses.replace(spec, scenes=spec.scenes[:sprites]))
-
-
-def random_frames(key: PRNGKeyArray, env: Spriteworld, batch: int) -> UInt8[Array, "B H W 3"]:
-    """Frames of random play: each after a random number of uniform actions from a fresh start."""
+def random_frames(key: PRNGKeyArray, env: Environment, batch: int) -> UInt8[Array, "B H W 3"]:
+    """Draw frames of random play: each after a random number of uniform actions from a fresh start."""
 
     def frame(key: PRNGKeyArray) -> UInt8[Array, "H W 3"]:
         start_key, count_key, play_key = jax.random.split(key, 3)
-        count = jax.random.randint(count_key, (), 0, env.spec.max_steps)
+        count = jax.random.randint(count_key, (), 0, env.max_steps)
 
-        def turn(i: Array, state: EnvState) -> EnvState:
+        def turn(i: Array, state: Any) -> Any:
             action_key, noise_key = jax.random.split(jax.random.fold_in(play_key, i))
-            after = env.advance(noise_key, state, jax.random.uniform(action_key, (4,)))[0]
+            after = env.advance(noise_key, state, jax.random.uniform(action_key, (env.action_size,))).state
             return jax.tree.map(lambda new, old: jnp.where(i < count, new, old), after, state)
 
-        return env.draw(jax.lax.fori_loop(0, env.spec.max_steps - 1, turn, env.initial(start_key)))
+        return env.draw(jax.lax.fori_loop(0, env.max_steps - 1, turn, env.initial(start_key)))
 
     return jax.vmap(frame)(jax.random.split(key, batch))
 
 
 def make_optimiser(config: VisionConfig) -> optax.GradientTransformation:
-    """The optimiser with its warm-up and its decay."""
+    """Make the optimiser with its warm-up and its decay."""
     rate = learning_rate(config.learning_rate, config.steps, config.warmup, config.decay_from, config.final_rate)
-    update = optax.adam(rate, b2=0.99) if config.optimiser == "adam" else optax.rmsprop(rate, decay=0.9)
-    return optax.chain(optax.clip_by_global_norm(config.clip), update) if config.clip else update
+    adam = config.optimiser == "adam"
+    return clipped(optax.adam(rate, b2=0.99) if adam else optax.rmsprop(rate, decay=0.9), config.clip)
 
 
-def initial_state(config: VisionConfig, seed: int) -> TrainState:
-    """Fresh weights."""
-    model = eqx.filter_jit(Monet)(config.model, jax.random.key(seed))  # compiled at once: many small arrays
-    average = jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, model)
-    return TrainState(model, average, make_optimiser(config).init(eqx.filter(model, eqx.is_array)))
+class VisionPhase:
+    """The phase as the run loop takes it.
 
-
-def make_step(config: VisionConfig, stage: Stage):
-    """A compiled training step: (state, key, weights) -> (state, metrics)."""
-    optimiser, env = make_optimiser(config), exploration(stage.sprites)
-
-    @eqx.filter_jit(donate="all-except-first")
-    def step(key_and_weights, state: TrainState):
-        key, weights = key_and_weights
-        frame_key, loss_key = jax.random.split(key)
-        images = random_frames(frame_key, env, config.batch)
-        gradient = eqx.filter_grad(monet.loss, has_aux=True)
-        gradients, metrics = gradient(state.model, images, loss_key, weights, stage.slots)
-        updates, optimiser_state = optimiser.update(gradients, state.optimiser)
-        model = eqx.apply_updates(state.model, updates)
-        average = averaged(state.average, model, config.average)
-        return TrainState(model, average, optimiser_state), metrics | {"gradient": optax.tree.norm(gradients)}
-
-    return lambda state, key, weights: step((key, weights), state)
-
-
-def train(config: VisionConfig, folder: Path, seed: int = 0, name: str = "vision") -> Monet:
-    """Trains MONet in `folder`; the same call goes on where the last one stopped. Returns the last averaged weights.
-
-    Of all validations, the weights with the best FG-ARI (mean of attention and decoder masks) stay in `weights`.
-    SIGINT and SIGTERM save and stop. A loss that is not a number stops with `Diverged`; the last good checkpoint stays.
+    Of all reports, the weights that separate the scene best (by labels, FG-ARI, where there are sprites) are kept.
     """
-    state, start, seconds, best = initial_state(config, seed), 0, 0.0, -1.0
-    if restored := checkpoint.restore(folder / "checkpoints", state):
-        start, state, meta = restored
-        seconds, best = meta["seconds"], meta["best"]
-    validation = fixed_scenes(scenes=config.validation_scenes)
-    keys = jax.random.key(seed + 1)
-    stages, compiled, began = config.stages, {}, time.monotonic()
-    step, metrics = start, {}
 
-    def save(scores: dict[str, float] | None = None) -> None:
-        """A checkpoint; and weights, if none had better masks on the validation scenes."""
-        nonlocal best
-        score = -1.0 if scores is None else (scores["fg_ari_attention"] + scores["fg_ari_decoder"]) / 2
-        if score >= best:
-            best = score
-            save_weights(folder / "weights", state.average, dataclasses.asdict(config.model), kind="vision")
-        meta = {"seconds": seconds + time.monotonic() - began, "name": name, "seed": seed, "best": best}
-        checkpoint.save(folder / "checkpoints", step, state, meta)
+    columns = ("fg_ari_attention", "fg_ari_decoder", "loss", "nll", "kl_latents", "kl_masks")
+    read_every = 20
+    compressed = False
 
-    columns = ("loss", "nll", "kl_latents", "kl_masks", "fg_ari_attention", "fg_ari_decoder")
-    with StopRequested() as stop, RunLog(folder, config.steps, f"vision ({name})", start, columns) as log:
-        while step < config.steps and not stop.requested:
-            stage = next(s for s in stages if step < s.until * config.steps or s is stages[-1])
-            if stage not in compiled:
-                compiled[stage] = make_step(config, stage)
-            share = step / config.steps
-            weights = LossWeights(*(jnp.float32(at(schedule, share)) for schedule in (config.beta, config.gamma)))
-            state, metrics = compiled[stage](state, jax.random.fold_in(keys, step), weights)
-            step += 1
-            due = step % config.evaluate_every == 0 or step == config.steps
-            if not due and step % REPORT_EVERY:
-                continue
-            scalars = finite(metrics, step, folder)
-            log.progress(step, scalars)
-            if due:
-                vision = Vision(state.average)
-                minutes = (seconds + time.monotonic() - began) / 60
-                scores = quick_scores(vision, validation)
-                log.write(step, scalars | scores | {"minutes": minutes})
-                log.picture(step, "decomposition", decomposition(vision, validation.images[:6]))
-                save(scores)
-        if stop.requested:
-            finite(metrics, step, folder)
-            save()
-            log.say(f"Stopped at step {step} of {config.steps}; the same command goes on from here.")
-    return state.average
+    def __init__(self, config: VisionConfig, env: Environment, seed: int, title: str = "vision"):
+        if env.image_size != config.model.size:
+            raise ValueError(
+                f"The environment's pictures have {env.image_size} pixels a side and the vision module expects "
+                f"{config.model.size}; set --config.model.size {env.image_size}."
+            )
+        self.config, self.env, self.seed, self.title = config, env, seed, title
+        self.steps, self.report_every, self.save_every = config.steps, config.evaluate_every, config.evaluate_every
+        self.notes: dict[str, Any] = {"best": -np.inf}
+        self._score = vision_scores(env, config.validation_scenes)
+        self._keys = jax.random.key(seed + 1)
+        self._keep = True  # whether the weights of now are the best so far
+
+    def init(self) -> VisionState:
+        """Start with fresh weights."""
+        fresh = eqx.filter_jit(lambda key: make_vision(self.config.model, key))  # compiled: many small arrays
+        model = fresh(jax.random.key(self.seed))
+        optimiser = make_optimiser(self.config).init(eqx.filter(model, eqx.is_array))
+        return VisionState(model, copied(model), optimiser)
+
+    def step(self, state: VisionState, step: int) -> tuple[VisionState, dict[str, Array]]:
+        """Take one gradient step on fresh frames."""
+        share = step / self.steps
+        weights = LossWeights(*(jnp.float32(at(plan, share)) for plan in (self.config.beta, self.config.gamma)))
+        stages = self.config.stages
+        stage = next(stage for stage in stages if share < stage.until or stage is stages[-1])
+        return self._compiled(stage)((jax.random.fold_in(self._keys, step), weights), state)
+
+    def report(self, state: VisionState, step: int) -> Report:
+        """Score the averaged weights on validation scenes and picture what they see."""
+        scores = self._score(state.average)
+        separation = [scores[name] for name in SEPARATION if name in scores]
+        score = float(np.mean(separation)) if separation else -scores["mse"]
+        self._keep = score >= self.notes["best"]
+        self.notes["best"] = max(score, self.notes["best"])
+        images = validation_images(self.env, 6)
+        return Report(scores, {"decomposition": picture(state.average, images)})
+
+    def weights(self, state: VisionState) -> dict[str, Weights]:
+        """Keep the averaged weights, if none were better at the reports so far."""
+        keep, self._keep = self._keep, False
+        return {"weights": vision_weights(state.average)} if keep else {}
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    @functools.cache  # noqa: B019  (a phase lives as long as its run)
+    def _compiled(self, stage: Stage):
+        """Compile the step for a stage of the curriculum."""
+        config, optimiser, env = self.config, make_optimiser(self.config), fewer_sprites(self.env, stage.sprites)
+        slots = min(stage.slots or config.model.slots, config.model.slots)
+
+        @eqx.filter_jit(donate="all-except-first")
+        def step(key_and_weights, state: VisionState):
+            key, weights = key_and_weights
+            frame_key, loss_key = jax.random.split(key)
+            images = random_frames(frame_key, env, config.batch)
+            gradient = eqx.filter_grad(lambda model: model.loss(images, loss_key, weights, slots), has_aux=True)
+            gradients, metrics = gradient(state.model)
+            updates, optimiser_state = optimiser.update(gradients, state.optimiser)
+            model = eqx.apply_updates(state.model, updates)
+            average = averaged(state.average, model, config.average)
+            return VisionState(model, average, optimiser_state), metrics | {"gradient": optax.tree.norm(gradients)}
+
+        return step
 
 
-def decomposition(vision: Vision, images: np.ndarray) -> np.ndarray:
-    """One row a scene: the image, V_dec(V_enc(x)), each slot's own picture under its mask."""
-    decoded = jax.device_get(vision.decode(vision.encode(images)))
+def train(
+    config: VisionConfig,
+    env: Environment,
+    folder: Path,
+    seed: int = 0,
+    title: str = "vision",
+    env_name: str | None = None,
+    command: str = "python",
+) -> VisionModel:
+    """Train a vision module in `folder`; the same call goes on where the last one stopped.
+
+    Args:
+        config: The model and its training.
+        env: Where frames of random play come from.
+        folder: The run's folder; weights are kept in `folder`/weights.
+        seed: Random seed for weight initialisation and data.
+        title: Heads the progress bar.
+        env_name: What the environment is called, for run.json; None: the suite's exploration environment.
+        command: What was typed, for run.json.
+
+    Returns:
+        The weights with the best validation score.
+    """
+    settings = {"phase": "vision", "config": config, "seed": seed, "env": env_name}
+    open_run(folder, settings, {"config": type(config)()}, command=command)
+    phase = VisionPhase(config, env, seed, title)
+    run(phase, folder)
+    return load_vision(folder / "weights")
+
+
+def picture(vision: VisionModel, images: UInt8[np.ndarray, "B H W 3"]) -> UInt8[np.ndarray, "_ _ 3"]:
+    """Draw one row a scene: the image, V_dec(V_enc(x)), each slot's own picture under its mask."""
+    decoded = jax.device_get(vision.decode(vision.encode(jnp.asarray(images))))
     rows = []
-    for scene, picture, components, masks in zip(images, *decoded, strict=True):
-        parts = [scene / 255.0, picture, *(components * masks[..., None])]
-        rows.append(
-            np.concatenate([np.pad(part, ((1, 1), (1, 1), (0, 0)), constant_values=0.4) for part in parts], axis=1)
-        )
+    for scene, whole, components, masks in zip(images, *decoded, strict=True):
+        parts = [scene / 255.0, whole, *(components * masks[..., None])]
+        padded = [np.pad(part, ((1, 1), (1, 1), (0, 0)), constant_values=0.4) for part in parts]
+        rows.append(np.concatenate(padded, axis=1))
     return (np.clip(np.concatenate(rows), 0.0, 1.0) * 255).astype(np.uint8)

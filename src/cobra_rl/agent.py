@@ -1,0 +1,237 @@
+"""A trained agent as a person uses it: pictures in, actions out. Agents are values: saved, loaded, learnt.
+
+    agent = Agent.pretrained("sorting")          # shipped
+    agent = Agent.load("runs/solve/sorting")     # of a run of `cobra solve`
+    agent = Agent.learn(env, steps=300)          # of a world and a task of your own
+    action = agent.act(image)                    # uint8 [H, W, 3] -> [A] in [0, 1]
+"""
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, UInt8
+
+from cobra_rl.agents.base import Policy
+from cobra_rl.agents.cobra import CobraParams, choose, cobra_policy
+from cobra_rl.config import TASK, TaskConfig
+from cobra_rl.environments import Problem, as_environment
+from cobra_rl.models.reward import Reward, RewardConfig
+from cobra_rl.models.world import WorldModel
+from cobra_rl.runtime.run import open_run, read_run
+from cobra_rl.runtime.typed import from_json, to_json
+from cobra_rl.runtime.weights import load_weights, read_config, save_weights
+from cobra_rl.spriteworld.names import MODES
+from cobra_rl.worlds import SHIPPED, WEIGHTS, find_world, load_world, world_sha256
+
+TASKS = WEIGHTS / "tasks"  # a small run of `cobra solve` each
+
+
+class Agent:
+    """COBRA with what a task taught it."""
+
+    def __init__(
+        self,
+        world: WorldModel,
+        predictor: Reward,
+        config: TaskConfig,
+        problem: Problem | None = None,
+        world_folder: Path | str | None = None,
+        seed: int = 0,
+    ):
+        """Put an agent together.
+
+        Args:
+            world: The world model; without its exploration policy, proposals are uniform.
+            predictor: What is wanted.
+            config: Names the planner and its size.
+            problem: What it learnt, if that is known.
+            world_folder: Where the world lies; None is the shipped one.
+            seed: Randomness of `act`, where no key is given.
+        """
+        uses_policy = problem is None or problem.exploration_policy
+        self.world = world if uses_policy else world.without_policy()
+        self.predictor, self.config, self.problem, self.world_folder = predictor, config, problem, world_folder
+        self._key = jax.random.key(seed)
+
+    @property
+    def policy(self) -> Policy:
+        """How it acts, as evaluation and films take it."""
+        return cobra_policy(self.config)
+
+    @property
+    def params(self) -> CobraParams:
+        """What `policy` needs."""
+        return CobraParams(self.world, self.predictor)
+
+    def act(self, image: np.ndarray | Array, epsilon: float = 0.0) -> Float[np.ndarray, " A"]:
+        """Choose an action in view of a picture, uint8 [H, W, 3].
+
+        Args:
+            image: The picture.
+            epsilon: Share of random choices among the proposals; 0 is greedy.
+
+        Returns:
+            The action, in [0, 1].
+        """
+        image = np.asarray(image)
+        if image.ndim != 3:
+            raise ValueError(
+                f"`act` takes one picture [H, W, 3], but got {list(image.shape)}; for a batch use `act_batch`."
+            )
+        self._key, key = jax.random.split(self._key)
+        return np.asarray(self.act_batch(jnp.asarray(image)[None], key[None], jnp.float32(epsilon))[0])
+
+    def act_batch(
+        self, images: UInt8[Array, "B H W 3"], keys: Key[Array, " B"], epsilon: Float[Array, ""] | float = 0.0
+    ) -> Float[Array, "B A"]:
+        """Choose an action for each of several pictures: pure, compiled, and usable within compiled code.
+
+        Args:
+            images: The pictures.
+            keys: A random key for each.
+            epsilon: Share of random choices among the proposals; another value does not compile anew.
+
+        Returns:
+            The actions, in [0, 1].
+        """
+        slots = self.world.encode(images)
+        return _choose(self.config, self.params, slots, keys, jnp.asarray(epsilon, jnp.float32))
+
+    def save(self, folder: str | Path) -> Path:
+        """Save the agent as a run folder, which `Agent.load` and `cobra watch` take.
+
+        Args:
+            folder: A new folder, or one that holds the same agent.
+
+        Returns:
+            The folder.
+        """
+        folder, place = Path(folder), find_world(self.world_folder)
+        path = "shipped" if place == SHIPPED else str(place.resolve())
+        settings = {"phase": "task", "problem": self.problem or Problem("unknown"), "config": self.config}
+        settings |= {"world": {"sha256": world_sha256(place), "path": path}}
+        open_run(folder, settings, {"problem": Problem("unknown"), "config": TaskConfig()}, command="Agent.save")
+        config = to_json(self.predictor.config) | {"latents": self.world.sizes.latents}
+        save_weights(folder / "seed0" / "reward", self.predictor, config, "reward")
+        return folder
+
+    @classmethod
+    def load(cls, run: str | Path, seed: int | None = None, world: str | Path | None = None) -> "Agent":
+        """Load the agent of a run of `cobra solve`.
+
+        Args:
+            run: The run's folder.
+            seed: Which of its seeds; by default the first.
+            world: Where its world lies now; by default beside the run, or where the run recorded it.
+
+        Returns:
+            The agent, with the world that it learnt in; any other world is refused.
+        """
+        folder = Path(run)
+        settings = cls.settings(folder)
+        seed = settings.get("first_seed", 0) if seed is None else seed
+        path = folder / f"seed{seed}" / "reward"
+        if not path.is_dir():
+            raise FileNotFoundError(f"{folder} holds no agent of seed {seed} yet: {path} is missing.")
+        place = _world_of(folder, settings, world)
+        entries = read_config(path, "reward")
+        latents = entries.pop("latents")
+        reward_config = from_json(RewardConfig, entries, str(path / "config.json"))
+        like = eqx.filter_eval_shape(lambda key: Reward(reward_config, latents, key), jax.random.key(0))
+        where = str(folder / "run.json")
+        config = from_json(TaskConfig, settings["config"], where)
+        problem = from_json(Problem, settings["problem"], where)
+        predictor = load_weights(path, like, "reward")
+        return cls(load_world(place), predictor, config, problem, None if place == SHIPPED else place)
+
+    @classmethod
+    def pretrained(cls, task: str) -> "Agent":
+        """Load the agent that learnt a task of the suite (paper variant), as shipped with the package."""
+        if not (TASKS / task).is_dir():
+            shipped = ", ".join(sorted(path.name for path in TASKS.iterdir() if path.is_dir()))
+            raise ValueError(f"No agent is shipped for {task!r}; there is one for each of {shipped}.")
+        return cls.load(TASKS / task)
+
+    @classmethod
+    def learn(
+        cls,
+        env: Any,
+        steps: int,
+        seed: int = 0,
+        config: TaskConfig = TASK["laptop"],
+        world: str | Path | None = None,
+        folder: str | Path | None = None,
+        final: int = 100,
+        name: str | None = None,
+    ) -> "Agent":
+        """Learn a world and a task of your own from so many rewarded steps; the rest is as the world knows it.
+
+        Args:
+            env: An Environment, an EnvSpec, or a mapping of "train" and "test" to these.
+            steps: Rewarded environment steps.
+            seed: Random seed of the predictor and of play.
+            config: The agent; note that rewards above `config.reward_cap` are learnt as that.
+            world: Folder of a world; by default the shipped one.
+            folder: Where log, checkpoints and result.json go, as of `cobra solve`; by default a temporary folder.
+            final: Greedy episodes at the end, in each mode.
+            name: What the task is called; by default as its EnvSpec is.
+
+        Returns:
+            The agent.
+        """
+        from cobra_rl.phases.task import solve
+
+        modes = env if isinstance(env, Mapping) else {mode: env for mode in MODES}
+        envs = {mode: as_environment(modes.get(mode, modes["train"]), mode) for mode in MODES}
+        title = name or getattr(getattr(envs["train"], "spec", None), "name", "task")
+        with tempfile.TemporaryDirectory() as temporary:
+            place = Path(folder or temporary)
+            seeds = range(seed, seed + 1)
+            rest = {"envs": envs, "world_folder": world, "command": "Agent.learn"}
+            solve(config, load_world(world), Problem(title), place, seeds, steps, final, **rest)
+            agent = cls.load(place, seed, world)
+            agent.world_folder = world if folder is None else agent.world_folder
+        return agent
+
+    @staticmethod
+    def settings(run: str | Path) -> dict[str, Any]:
+        """Return what a run was asked for."""
+        settings = read_run(Path(run), "run of `cobra solve`")
+        if settings.get("phase") != "task":
+            raise ValueError(f"{run} is no run of `cobra solve`, but of `cobra train {settings.get('phase')}`.")
+        return settings
+
+
+def _world_of(folder: Path, settings: Mapping[str, Any], given: str | Path | None) -> Path:
+    """Find the world that a run used: where it is said to be, beside the run, or where the run recorded it."""
+    recorded = settings.get("world") or {}
+    if given is not None:
+        candidates = [Path(given)]
+    elif recorded.get("path") == "shipped":
+        candidates = [SHIPPED]
+    else:
+        candidates = [folder / "world", Path(str(recorded.get("path")))]
+    for candidate in candidates:
+        if not (candidate / "world.json").exists() and not (candidate / "world" / "world.json").exists():
+            continue
+        place = find_world(candidate)
+        if world_sha256(place) != recorded.get("sha256"):
+            raise ValueError(
+                f"The run {folder} learnt in another world than {place}: it needs the one with sha256 "
+                f"{str(recorded.get('sha256'))[:12]}; give its folder as the world."
+            )
+        return place
+    raise FileNotFoundError(
+        f"The world that {folder} learnt in is not there any more ({recorded.get('path')}); give its folder as the world."
+    )
+
+
+@eqx.filter_jit
+def _choose(config: TaskConfig, params: CobraParams, slots, keys, epsilon) -> Float[Array, "B A"]:
+    return jax.vmap(lambda slots, key: choose(config, params, slots, key, epsilon).action)(slots, keys)

@@ -1,0 +1,136 @@
+"""Environments by name: those of the suite, and `module:name` or `path/to/file.py:name` for one's own.
+
+The name may stand for an `EnvSpec`, an object of the `Environment` protocol, or a function of the mode that gives one of
+these.
+"""
+
+import dataclasses
+import importlib
+import importlib.util
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+
+from cobra_rl.spriteworld.base import Environment, TimeStep
+from cobra_rl.spriteworld.env import Spriteworld, make
+from cobra_rl.spriteworld.names import MODES
+from cobra_rl.spriteworld.suite import EnvSpec
+
+
+def load_environment(name: str, mode: str = "train") -> Environment:
+    """Load an environment of one's own.
+
+    Args:
+        name: `module:name` or `path/to/file.py:name`.
+        mode: "train" or "test", handed on where the name stands for a function.
+
+    Returns:
+        The environment; a name that leads nowhere is a ValueError of one sentence.
+    """
+    where, colon, attribute = name.rpartition(":")
+    if not colon or not where or not attribute:
+        raise ValueError(f"--env is {name!r}; it must be module:name or path/to/file.py:name.")
+    try:
+        found = getattr(_module(where), attribute)
+    except (ImportError, OSError, AttributeError, SyntaxError) as error:
+        raise ValueError(f"--env is {name!r}, but nothing is found there: {error}.") from error
+    return as_environment(found, mode, name)
+
+
+def as_environment(found: Any, mode: str = "train", name: str = "the environment") -> Environment:
+    """Make an environment of an EnvSpec, an Environment, or a function of the mode that gives one of these."""
+    if isinstance(found, EnvSpec):
+        return Spriteworld(found)
+    if isinstance(found, Environment):
+        return found
+    if callable(found) and not isinstance(found, type):
+        return as_environment(found(mode), mode, name)
+    raise ValueError(
+        f"{name} is a {type(found).__name__}; it must be an EnvSpec, an object with initial, advance, draw, "
+        "action_size, image_size and max_steps, or a function of the mode that returns one of these."
+    )
+
+
+def _module(where: str) -> Any:
+    if not where.endswith(".py"):
+        return importlib.import_module(where)
+    path = Path(where).resolve()
+    spec = importlib.util.spec_from_file_location(f"cobra_rl_env_{path.stem}", path)
+    if spec is None or spec.loader is None or not path.exists():
+        raise ImportError(f"there is no file {where}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@dataclass(frozen=True)
+class SparseReward:
+    """An environment whose reward is 1 on success and 0 before."""
+
+    env: Environment
+
+    @property
+    def action_size(self) -> int:
+        """A, as in the environment within."""
+        return self.env.action_size
+
+    @property
+    def image_size(self) -> int:
+        """H = W, as in the environment within."""
+        return self.env.image_size
+
+    @property
+    def max_steps(self) -> int:
+        """Steps of an episode, as in the environment within."""
+        return self.env.max_steps
+
+    def initial(self, key) -> Any:
+        """Return the state of a fresh episode."""
+        return self.env.initial(key)
+
+    def draw(self, state) -> Any:
+        """Return the picture of a state."""
+        return self.env.draw(state)
+
+    def advance(self, key, state, action) -> TimeStep:
+        """Take a step; only success is rewarded."""
+        step = self.env.advance(key, state, action)
+        return step._replace(reward=step.terminated.astype(jnp.float32))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be learnt, and with what at hand."""
+
+    task: str  # of the suite, or what an environment of one's own is called
+    variant: str = "paper"
+    sparse: bool = False  # a reward of 1 on success and nothing before
+    exploration_policy: bool = True  # else the planner proposes uniformly random actions
+    env: str | None = None  # module:name of an environment of one's own
+
+    def name(self, value: bool) -> str:
+        """Name a folder for runs of it; `value`: a value predictor is learnt."""
+        parts = [self.task]
+        parts += ["released"] if self.variant == "released" else []
+        parts += ["sparse"] if self.sparse else []
+        parts += [("reward", "value")[value]] if value != self.sparse else []
+        parts += [] if self.exploration_policy else ["uniform"]
+        return "-".join(parts)
+
+    def environments(self) -> dict[str, Environment]:
+        """Return the environments to learn in and to be tested in, by mode."""
+        if self.env is not None:
+            return {mode: load_environment(self.env, mode) for mode in MODES}
+        return {mode: make(self.task, mode, self.variant) for mode in MODES}
+
+
+def fewer_sprites(env: Environment, most: int) -> Environment:
+    """Return a Spriteworld with at most so many sprites, for a curriculum; any other environment as it is."""
+    if not isinstance(env, Spriteworld):
+        return env
+    scenes = tuple(scene for scene in env.spec.scenes if len(scene) <= most)
+    return Spriteworld(dataclasses.replace(env.spec, scenes=scenes)) if scenes else env

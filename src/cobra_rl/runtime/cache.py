@@ -1,0 +1,17 @@
+"""Where compiled code is kept from one process to the next."""
+
+import os
+from pathlib import Path
+
+import jax
+
+
+def keep_compilations() -> None:
+    """Keep compiled code for the next process, in the user's cache folder, unless JAX was told where.
+
+    `cobra` and `import cobra_rl` (at the first use of an agent or a world) both call this.
+    """
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ or jax.config.jax_compilation_cache_dir:
+        return
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "cobra-rl", "jax")
+    jax.config.update("jax_compilation_cache_dir", str(cache))

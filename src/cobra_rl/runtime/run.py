@@ -1,0 +1,255 @@
+"""The one run loop of all phases: folder, lock, run.json, resume, signals, divergence, progress, log, order of saving.
+
+A phase (`Phase`) is an init, a step and what to report; it knows no files. `run` takes it through its steps in a folder:
+
+    run.json       what was asked for: settings, version, command; a folder refuses to go on with other settings
+    log.jsonl      a line of metrics at each report; also tensorboard/ and pictures/
+    checkpoints/   the whole state, from which the same command goes on exactly (on the same machine)
+    ...            weights, wherever the phase says
+
+Weights are written before the checkpoint that holds them: whenever the process dies, a resumed run makes them again.
+"""
+
+import json
+import math
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cobra_rl.runtime import checkpoint, storage
+from cobra_rl.runtime.log import RunLog
+from cobra_rl.runtime.signals import StopRequested
+from cobra_rl.runtime.typed import differences, to_json
+from cobra_rl.runtime.weights import save_weights
+
+try:
+    import fcntl
+except ImportError:  # not on Windows: there runs are not locked
+    fcntl = None
+
+
+class Diverged(ArithmeticError):
+    """A loss, a metric or a weight is no longer a number."""
+
+
+class OtherRun(ValueError):
+    """The folder holds a run with other settings, or belongs to another process."""
+
+
+class Stopped(Exception):
+    """The run was stopped by a signal, and what it had done is saved."""
+
+    def __init__(self, sentence: str, signal: int):
+        super().__init__(sentence)
+        self.signal = signal
+
+
+class Weights(NamedTuple):
+    """Weights to be kept, and what they are of."""
+
+    tree: Any
+    config: dict[str, Any]
+    kind: str
+
+
+class Report(NamedTuple):
+    """What a phase has to say of its state."""
+
+    scalars: Mapping[str, float]
+    pictures: Mapping[str, np.ndarray] = {}
+
+
+class Phase(Protocol):
+    """A training phase, as the run loop sees it."""
+
+    title: str  # heads the progress bar
+    steps: int
+    columns: Sequence[str]  # metrics to show beside the progress, the one that matters first
+    read_every: int  # steps between two looks at the metrics: each waits for the device
+    report_every: int  # steps between two reports
+    save_every: int  # steps between two checkpoints
+    compressed: bool  # whether checkpoints are worth compressing
+    notes: dict[str, Any]  # anything else that a resumed run must know; JSON, saved with each checkpoint
+
+    def init(self) -> Any:
+        """Return the state before the first step: a pytree."""
+        ...
+
+    def step(self, state: Any, step: int) -> tuple[Any, Mapping[str, Any]]:
+        """Take one step; return the state and metrics."""
+        ...
+
+    def report(self, state: Any, step: int) -> Report:
+        """Measure the state."""
+        ...
+
+    def weights(self, state: Any) -> Mapping[str, Weights]:
+        """Return the weights to keep at a checkpoint, by their path below the folder of the run."""
+        ...
+
+    def close(self) -> None:
+        """Release what the phase holds."""
+        ...
+
+
+def open_run(
+    folder: Path, settings: Mapping[str, Any], defaults: Mapping[str, Any], free: Sequence[str] = (), command: str = ""
+) -> dict[str, Any]:
+    """Record what a run was asked for, or refuse if its folder holds a run that was asked for something else.
+
+    Args:
+        folder: The run's folder; made if need be.
+        settings: All that the run depends on.
+        defaults: What an older run that lacks an entry is taken to have had.
+        free: Settings that may change from one call to the next, such as `steps` or `world.path`.
+        command: What was typed.
+
+    Returns:
+        What run.json held before; empty in a new folder.
+    """
+    from cobra_rl import __version__
+
+    path, wanted = folder / "run.json", json.loads(json.dumps(to_json(dict(settings))))
+    begun = storage.read_json(path) if path.exists() else {}
+    if begun:
+        for name, old, new in differences(begun.get("settings", {}), wanted, to_json(dict(defaults))):
+            if name not in free and name.partition(".")[0] not in free:
+                raise OtherRun(
+                    f"{folder} holds a run with other settings ({name}: {old}, now {new}); "
+                    "give another folder with --out, or remove that one."
+                )
+    storage.write_json(path, {"version": __version__, "command": command, "settings": wanted})
+    return begun
+
+
+def read_run(folder: Path, what: str = "run") -> dict[str, Any]:
+    """Return the settings of a run; a folder that holds none is refused with a sentence."""
+    path = Path(folder) / "run.json"
+    if not path.exists():
+        raise FileNotFoundError(f"{folder} is no {what}: it has no run.json.")
+    record = storage.read_json(path)
+    if not isinstance(record.get("settings"), dict):
+        raise ValueError(f"{path} does not hold the settings of a {what}.")
+    return record["settings"]
+
+
+def run(phase: Phase, folder: Path) -> Any:
+    """Take a phase to its last step in a folder, from the newest checkpoint there is.
+
+    SIGINT, SIGTERM and SIGHUP save and raise `Stopped`; a loss, metric or weight that is not finite raises `Diverged`
+    before anything is saved.
+
+    Returns:
+        The state after the last step.
+    """
+    with _locked(folder), StopRequested() as stop:
+        print(f"{phase.title}: preparing", flush=True)
+        state, step, seconds = phase.init(), 0, 0.0
+        if restored := checkpoint.restore(folder / "checkpoints", state):
+            step, state, meta = restored
+            seconds = meta["seconds"]
+            phase.notes.update(meta["notes"])
+        if step >= phase.steps:
+            print(f"{phase.title}: finished, {step:,} steps are done in {folder}", flush=True)
+            return state
+        if step:
+            print(f"{phase.title}: resumes at step {step:,} of {phase.steps:,}", flush=True)
+        with RunLog(folder, phase.steps, phase.title, step, tuple(phase.columns)) as log:
+            return _Loop(phase, folder, log, stop, time.monotonic() - seconds).run(state, step)
+
+
+class _Loop:
+    """The loop itself, between its first and its last step."""
+
+    def __init__(self, phase: Phase, folder: Path, log: RunLog, stop: StopRequested, began: float):
+        self.phase, self.folder, self.log, self.stop, self.began = phase, folder, log, stop, began
+
+    def run(self, state: Any, step: int) -> Any:
+        phase, metrics = self.phase, {}
+        with self.log.busy("compiling"):
+            state, metrics = phase.step(state, step)
+            step = self._after(state, step + 1, metrics)
+        while step < phase.steps and not self.stop.requested:
+            state, metrics = phase.step(state, step)
+            step = self._after(state, step + 1, metrics)
+        if self.stop.requested and step < phase.steps:
+            self._finite(metrics, state, step)
+            self._save(state, step)
+            sentence = f"Stopped at step {step} of {phase.steps}; the same command goes on from here."
+            raise Stopped(sentence, self.stop.signal or 0)
+        return state
+
+    def _after(self, state: Any, step: int, metrics: Mapping[str, Any]) -> int:
+        """Show, report and save what is due after a step."""
+        phase, last = self.phase, step == self.phase.steps
+        report_due, save_due = (last or step % every == 0 for every in (phase.report_every, phase.save_every))
+        scalars: dict[str, float] = {}
+        if report_due or save_due:
+            scalars = self._finite(metrics, state, step)
+        elif step % phase.read_every == 0:
+            scalars = self._finite(metrics, None, step)
+        if scalars:
+            self.log.progress(step, scalars)
+        if report_due:
+            with self.log.busy("evaluating"):
+                report = phase.report(state, step)
+            minutes = (time.monotonic() - self.began) / 60
+            self.log.write(step, scalars | dict(report.scalars) | {"minutes": minutes})
+            for name, picture in report.pictures.items():
+                self.log.picture(step, name, picture)
+        if save_due:
+            self._save(state, step)
+        return step
+
+    def _save(self, state: Any, step: int) -> None:
+        """Weights first, then the checkpoint that holds them."""
+        for path, weights in self.phase.weights(state).items():
+            save_weights(self.folder / path, weights.tree, weights.config, weights.kind)
+        meta = {"seconds": time.monotonic() - self.began, "notes": self.phase.notes}
+        checkpoint.save(self.folder / "checkpoints", step, state, meta, compressed=self.phase.compressed)
+
+    def _finite(self, metrics: Mapping[str, Any], state: Any, step: int) -> dict[str, float]:
+        """Convert metrics to floats; raise `Diverged` if any, or any number of the state, is not finite."""
+        scalars = {name: float(value) for name, value in metrics.items()}
+        wrong = [f"{name} is {value}" for name, value in scalars.items() if not math.isfinite(value)]
+        if not wrong and state is not None and not bool(_all_finite(state)):
+            wrong = ["a weight is not finite"]
+        if wrong:
+            raise Diverged(
+                f"The {wrong[0]} at step {step}; the last good checkpoint is kept in {self.folder / 'checkpoints'}. "
+                "Start a new run in another folder with a lower --config.learning-rate or another --seed."
+            )
+        return scalars
+
+
+@eqx.filter_jit
+def _all_finite(state: Any) -> jax.Array:
+    leaves = [leaf for leaf in jax.tree.leaves(state) if eqx.is_inexact_array(leaf)]
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in leaves])) if leaves else jnp.array(True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the folder for this process; the lock dies with it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / ".lock"
+    with open(path, "a+", encoding="utf-8") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                file.seek(0)
+                holder = file.read().strip() or "another process"
+                raise OtherRun(f"{folder} is in use by {holder}; wait for it, or give another --out.") from error
+            file.truncate(0)
+            file.write(f"process {os.getpid()} since {time.strftime('%Y-%m-%d %H:%M:%S')}")
+            file.flush()
+        yield

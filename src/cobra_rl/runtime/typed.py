@@ -1,0 +1,80 @@
+"""Frozen dataclasses from and to JSON: typed loading with sentences, and what differs between two settings."""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Iterator
+from typing import Any, Literal, TypeVar, Union
+
+T = TypeVar("T")
+
+
+def to_json(value: Any) -> Any:
+    """Return a dataclass (or anything within one) as plain JSON data: tuples become lists."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple | list):
+        return [to_json(item) for item in value]
+    if isinstance(value, dict):
+        return {str(name): to_json(item) for name, item in value.items()}
+    return value
+
+
+def from_json(kind: type[T], data: Any, where: str) -> T:
+    """Load a dataclass from JSON data; entries that are missing take their defaults.
+
+    Args:
+        kind: The dataclass.
+        data: What the JSON holds.
+        where: Names the file, for the message.
+
+    Returns:
+        An instance; anything that does not fit is a ValueError of one sentence.
+    """
+    if not isinstance(data, dict):
+        raise ValueError(f"{where} must hold the entries of a {kind.__name__}, but it is {data!r}.")
+    hints = typing.get_type_hints(kind)
+    fields = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    if unknown := sorted(data.keys() - set(fields)):
+        raise ValueError(f"{where} is of another version: this code knows no {', '.join(unknown)} there.")
+    return kind(**{name: _convert(hints[name], data[name], f"{where}, {name},") for name in fields if name in data})
+
+
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        if value in arguments:
+            return value
+    elif origin in (Union, types.UnionType):
+        for choice in arguments:
+            try:
+                return _convert(choice, value, where)
+            except ValueError:
+                continue
+    elif origin is tuple and isinstance(value, list | tuple):
+        many = len(arguments) == 2 and arguments[1] is Ellipsis
+        kinds = [arguments[0]] * len(value) if many else list(arguments)
+        if len(kinds) == len(value):
+            return tuple(_convert(item_kind, item, where) for item_kind, item in zip(kinds, value, strict=True))
+    elif dataclasses.is_dataclass(hint):
+        return from_json(typing.cast(type, hint), value, where)
+    elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    elif isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
+        return value
+    raise ValueError(f"{where} is {value!r}; it must be of type {getattr(hint, '__name__', hint)}.")
+
+
+def differences(old: Any, new: Any, defaults: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield (name, old, new) of all settings that differ.
+
+    An entry that one side lacks counts as its default: a setting that is newer than a run does not make it another run.
+    """
+    if isinstance(new, dict) and isinstance(old, dict):
+        known = defaults if isinstance(defaults, dict) else {}
+        for name in dict.fromkeys((*new, *old)):
+            fallback = known.get(name)
+            sides = (old.get(name, fallback), new.get(name, fallback), fallback)
+            yield from differences(*sides, f"{path}.{name}" if path else name)
+    elif old != new:
+        yield path, old, new

@@ -1,0 +1,156 @@
+"""A world is a folder: vision, transition model and exploration policy, with what they are and on what they were trained.
+
+    world.json                              sha256 of each part and of the whole
+    vision/ transition/ exploration/        weights.safetensors and config.json
+
+The transition model and the exploration policy record the vision that they were trained on; a wrong pair is refused.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+
+from cobra_rl.models.vision import VisionModel
+from cobra_rl.models.world import EXPLORATIONS, TRANSITIONS, VISIONS, Kind, WorldModel, name_of, sizes_of
+from cobra_rl.runtime import storage
+from cobra_rl.runtime.run import Weights
+from cobra_rl.runtime.typed import from_json, to_json
+from cobra_rl.runtime.weights import WeightsError, load_weights, read_config, sha256
+
+WEIGHTS = Path(__file__).parent / "weights"
+SHIPPED = WEIGHTS / "world"
+PARTS = ("vision", "transition", "exploration")
+
+
+def vision_weights(vision: VisionModel) -> Weights:
+    """Describe the weights of a vision module, to be saved."""
+    name = name_of(VISIONS, vision.config)
+    return Weights(vision, {"model": name} | to_json(vision.config), "vision")
+
+
+def part_weights(part: str, model: Any, action_size: int, vision_sha256: str) -> Weights:
+    """Describe the weights of a transition model or an exploration policy, and the vision they go with."""
+    kinds = {"transition": TRANSITIONS, "exploration": EXPLORATIONS}[part]
+    trained = {"model": name_of(kinds, model.config), "action_size": action_size, "vision": vision_sha256}
+    return Weights(model, trained | to_json(model.config), part)
+
+
+def load_vision(folder: Path | str) -> VisionModel:
+    """Load a vision module.
+
+    Args:
+        folder: A run of `cobra train vision`, its weights, or a world.
+
+    Returns:
+        The vision module; weights that do not fit are refused.
+    """
+    return _load_vision(find_vision(Path(folder)))
+
+
+def find_vision(folder: Path) -> Path:
+    """Return the folder of vision weights within a run of `cobra train vision`, or a world, or the weights' own."""
+    for candidate in (folder, folder / "weights", folder / "vision", folder / "world" / "vision"):
+        if (candidate / "weights.safetensors").exists():
+            return candidate
+    raise WeightsError(f"There are no vision weights in {folder}: give a run of `cobra train vision`, or a world.")
+
+
+def find_world(folder: Path | str | None) -> Path:
+    """Return the folder of a world: the shipped one, the given one, or that within a run of `cobra train explore`."""
+    if folder is None:
+        return SHIPPED
+    for candidate in (Path(folder), Path(folder) / "world"):
+        if (candidate / "world.json").exists():
+            return candidate
+    raise WeightsError(f"{folder} is no world: it has no world.json; `cobra train explore` makes one in OUT/world.")
+
+
+def load_world(folder: Path | str | None = None) -> WorldModel:
+    """Load a world model.
+
+    Args:
+        folder: A world, or a run of `cobra train explore`; by default the shipped world.
+
+    Returns:
+        The world model; parts that do not belong together are refused.
+    """
+    place = find_world(folder)
+    world_sha256(place)  # refuses parts that were changed
+    vision = _load_vision(place / "vision")
+    parts = {}
+    for part, kinds in (("transition", TRANSITIONS), ("exploration", EXPLORATIONS)):
+        config = read_config(place / part, part)
+        if config.pop("vision", None) != sha256(place / "vision"):
+            raise WeightsError(f"The {part} model in {place} was trained on another vision than the one beside it.")
+        action_size = config.pop("action_size", None)
+        if not isinstance(action_size, int) or action_size < 1:
+            raise WeightsError(f"{place / part / 'config.json'} must say the action_size, a whole number of at least 1.")
+        sizes = sizes_of(vision.config, action_size)
+        arguments = (sizes, vision.place) if part == "transition" else (sizes,)
+        parts[part] = _load_model(place / part, part, config, kinds, arguments)
+    return WorldModel(vision, parts["transition"], parts["exploration"], action_size)
+
+
+def world_sha256(folder: Path | str | None = None) -> str:
+    """Return the sha256 that names a world, having checked that its parts are those that it was made of."""
+    place = find_world(folder)
+    record = storage.read_json(place / "world.json")
+    found = _fingerprint(place)
+    if record != found:
+        changed = [part for part in PARTS if record.get("parts", {}).get(part) != found["parts"][part]]
+        raise WeightsError(
+            f"The world in {place} is not whole: its {', '.join(changed) or 'world.json'} changed after it was made; "
+            "run the command that made it again, or take another world."
+        )
+    return found["sha256"]
+
+
+def seal_world(folder: Path) -> str:
+    """Write world.json beside the three parts and return the world's sha256."""
+    record = _fingerprint(folder)
+    storage.write_json(folder / "world.json", record)
+    return record["sha256"]
+
+
+def copy_vision(source: Path, target: Path) -> None:
+    """Copy vision weights into a world; what is there already stays."""
+    if not (target / "weights.safetensors").exists() or sha256(target) != sha256(source):
+        for name in ("config.json", "weights.safetensors"):
+            storage.write_atomically(target / name, (source / name).read_bytes())
+
+
+def copy_world(source: Path, target: Path) -> None:
+    """Copy a world beside a run that uses it, so that the run can be moved and loaded on its own."""
+    if (target / "world.json").exists() and world_sha256(target) == world_sha256(source):
+        return
+    shutil.copytree(source, target, dirs_exist_ok=True)
+
+
+def _fingerprint(folder: Path) -> dict[str, Any]:
+    parts = {part: sha256(folder / part) for part in PARTS}
+    whole = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return {"kind": "world", "sha256": whole, "parts": parts}
+
+
+def _load_vision(folder: Path) -> VisionModel:
+    return _load_model(folder, "vision", read_config(folder, "vision"), VISIONS, ())
+
+
+def _load_model(folder: Path, part: str, config: dict, kinds: Mapping[str, Kind], arguments: tuple) -> Any:
+    """Load a model from its weights and the configuration beside them; refused if either does not fit."""
+    name = config.pop("model", None)
+    if name not in kinds:
+        raise WeightsError(f"The {part} in {folder} is a {name!r}; this code knows {', '.join(kinds)}.")
+    kind, where = kinds[name], str(folder / "config.json")
+    try:
+        settings = from_json(kind.config, config, where)
+        like = eqx.filter_eval_shape(lambda key: kind.model(settings, *arguments, key), jax.random.key(0))
+    except (ValueError, TypeError) as error:
+        raise WeightsError(str(error)) from error
+    return load_weights(folder, like, part)
