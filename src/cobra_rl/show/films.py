@@ -1,71 +1,125 @@
 """Moving pictures: frames of play, captioned, as GIFs."""
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray, UInt8
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, UInt8
 from PIL import Image, ImageDraw
 
-from cobra_rl.evaluation.task import Policy
-from cobra_rl.spriteworld import EnvState, Spriteworld, render
+from cobra_rl.agents.base import Policy
+from cobra_rl.spriteworld import Spriteworld, render
+from cobra_rl.spriteworld.base import Environment
 
 Frame = UInt8[np.ndarray, "_ _ 3"]  # of any size
+PAUSE = 3  # frames that the end of an episode is shown
 
 
 class Episode(NamedTuple):
     """One episode: its states, one more than its actions, and how it ended."""
 
-    states: list[EnvState]
+    states: list[Any]
     actions: list[Array]
     success: bool
 
 
-def play(policy: Policy, parameters: Any, env: Spriteworld, key: PRNGKeyArray) -> Episode:
-    """From a fresh scene to the end."""
-    turn, states, actions, success, truncated = _turn(policy, env), [env.reset(key)[0]], [], False, False
-    while not (success or truncated):
+def play(policy: Policy, params: Any, env: Environment, key: PRNGKeyArray) -> Episode:
+    """Play an episode from a fresh scene to its end.
+
+    Args:
+        policy: How to act, on images; on states if it says so.
+        params: What the policy learnt.
+        env: The environment; compiled once for each policy.
+        key: Decides scene, noise and actions.
+
+    Returns:
+        The episode.
+    """
+    begin, turn = _compiled(policy, env)
+    states, actions, success, done = [begin(key)], [], False, False
+    while not done:
         step_key = jax.random.fold_in(key, len(states))
-        state, action, success, truncated = turn(parameters, states[-1], step_key)
+        state, action, success, done = turn(params, states[-1], step_key)
         states.append(state)
         actions.append(action)
     return Episode(states, actions, bool(success))
 
 
-def film(policy: Policy, parameters: Any, env: Spriteworld, frames: int, seed: int, size: int = 192) -> list[Frame]:
-    """`frames` frames of episodes one after the other: states, actions, hidden goals, and how each episode ended."""
+def film(policy: Policy, params: Any, env: Environment, frames: int, seed: int, size: int = 192) -> list[Frame]:
+    """Film episodes one after the other: states, actions, hidden goals, and how each episode ended.
+
+    Args:
+        policy: How to act.
+        params: What the policy learnt.
+        env: The environment.
+        frames: How many frames to return.
+        seed: Decides the episodes.
+        size: Width and height of a frame, in pixels.
+
+    Returns:
+        The frames.
+    """
     pictures, number = [], 0
     while len(pictures) < frames:
-        episode = play(policy, parameters, env, jax.random.fold_in(jax.random.key(seed), number))
+        episode = play(policy, params, env, jax.random.fold_in(jax.random.key(seed), number))
         for state, action in zip(episode.states, episode.actions, strict=False):
-            pictures.append(np.asarray(render(state, size, action=action, goals=env.goals)))
-        last = np.asarray(render(episode.states[-1], size, goals=env.goals))
-        pictures += [framed(last, episode.success)] * 3
+            pictures.append(picture(env, state, size, action))
+        pictures += [framed(picture(env, episode.states[-1], size), episode.success)] * PAUSE
         number += 1
     return pictures[:frames]
 
 
 @functools.cache
-def _turn(policy: Policy, env: Spriteworld):
-    def turn(parameters, state, key):
-        act_key, step_key = jax.random.split(key)
-        action = policy(parameters, jax.tree.map(lambda leaf: leaf[None], state), act_key[None])[0]
-        following, _, success, truncated, _ = env.advance(step_key, state, action)
-        return following, action, success, truncated
+def _compiled(policy: Policy, env: Environment) -> tuple[Callable, Callable]:
+    """Compile (key -> state) and (params, state, key -> state, action, success, done)."""
 
-    return jax.jit(turn)
+    def turn(params, state, key):
+        act_key, step_key = jax.random.split(key)
+        observation = state if policy.sees_state else env.draw(state)
+        batch = jax.tree.map(lambda leaf: leaf[None], observation)
+        action = policy.act(params, batch, act_key[None])[0]
+        step = env.advance(step_key, state, action)
+        return step.state, action, step.terminated, step.done
+
+    return jax.jit(env.initial), eqx.filter_jit(turn)
+
+
+def picture(env: Environment, state: Any, size: int, action: ArrayLike | None = None) -> Frame:
+    """Draw a state for people.
+
+    Args:
+        env: The environment; where it is a Spriteworld, the hidden goals and the action are drawn too.
+        state: One of its states.
+        size: Width and height in pixels.
+        action: The action about to be taken, drawn as an arrow.
+
+    Returns:
+        The picture; in other environments the observation, enlarged.
+    """
+    if isinstance(env, Spriteworld):
+        return np.asarray(render(state, size, action=action, goals=env.goals))
+    return enlarged(np.asarray(env.draw(state)), size)
+
+
+def enlarged(image: UInt8[np.ndarray, "H W 3"] | Float[np.ndarray, "H W 3"], size: int) -> Frame:
+    """Scale a picture to size x size pixels; floats are colours in [0, 1]."""
+    if np.issubdtype(image.dtype, np.floating):
+        image = (255.0 * np.clip(image, 0.0, 1.0)).round().astype(np.uint8)
+    return np.asarray(Image.fromarray(image).resize((size, size), Image.Resampling.NEAREST))
 
 
 def beside(films: dict[str, list[Frame]]) -> list[Frame]:
-    """Films of equal length side by side, each under its caption."""
+    """Put films of equal length side by side, each under its caption."""
     columns = [np.stack([captioned(frame, name) for frame in frames]) for name, frames in films.items()]
     return list(np.concatenate(columns, axis=2))
 
 
 def captioned(frame: Frame, caption: str, margin: int = 4, height: int = 18) -> Frame:
-    """The frame on white, a line of text above it."""
+    """Put a frame on white, a line of text above it."""
     size = frame.shape[0]
     image = Image.new("RGB", (size + 2 * margin, size + height + margin), "white")
     image.paste(Image.fromarray(frame), (margin, height))
@@ -74,7 +128,7 @@ def captioned(frame: Frame, caption: str, margin: int = 4, height: int = 18) -> 
 
 
 def framed(frame: Frame, success: bool) -> Frame:
-    """With a coloured border: how an episode ended."""
+    """Give a frame a coloured border that says how an episode ended."""
     color = "#35b779" if success else "#d95f02"
     image = Image.fromarray(frame)
     ImageDraw.Draw(image).rectangle((0, 0, frame.shape[1] - 1, frame.shape[0] - 1), outline=color, width=4)
@@ -82,7 +136,13 @@ def framed(frame: Frame, success: bool) -> Frame:
 
 
 def save_gif(frames: list[Frame], path: Path, fps: float) -> None:
-    """Writes an animated GIF; with `path` in a folder that does not exist yet, makes it."""
+    """Write an animated GIF.
+
+    Args:
+        frames: The frames, all of one size.
+        path: The file; its folder is made if need be.
+        fps: Frames per second.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     images = [Image.fromarray(frame) for frame in frames]
     images[0].save(path, format="GIF", save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0)

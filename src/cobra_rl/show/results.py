@@ -1,78 +1,315 @@
-"""What was measured: the files of results/, each with the command that made it."""
+"""The schema of a folder of results, and its one reader.
 
-import functools
+    vision.json           `cobra evaluate vision --suite --out ...`
+    explore.json          `cobra evaluate explore --out ...`
+    explore_random.json   the same for a world whose actors clicked at random
+    explore_log.jsonl     the log of `cobra train explore`; likewise explore_random_log.jsonl, explore_whole_log.jsonl
+    demo.json             the result of `make demo`
+    solve/TASK.json       the result of `cobra solve TASK`, or a run of it, solve/TASK/; with options solve/TASK-OPTIONS
+    mpo_handheld/, mpo_raw/   the same for the paper's baselines
+
+All files are optional. The published results lie in `RESULTS`; a researcher's own folder has the same layout.
+"""
+
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cobra_rl.evaluation.task import bootstrap_interval, interquartile_mean
-from cobra_rl.spriteworld import MODES, TASKS
+from cobra_rl.evaluation.statistics import Summary, or_never, summary
+from cobra_rl.spriteworld.names import MODES, SUITE, TASKS
 
-FOLDERS = ("solve", "mpo_handheld", "mpo_raw")  # of results/: an agent each, a file a task
+RESULTS = Path(__file__).parents[1] / "results"  # published, and shipped with the package
+AGENTS = ("solve", "mpo_handheld", "mpo_raw")  # folders of results: one per agent, a file per task
+MAIN_PLACE = "paper/exploration/train"  # the scenes of vision.json that its targets are about
+
+Record = Mapping[str, Any]  # a file as JSON has it
+Metrics = Mapping[str, float | list[float] | None]  # None: does not exist there, such as FG-ARI of single sprites
 
 
-class Measured(NamedTuple):
-    """A file of the results."""
+class Target(NamedTuple):
+    """An acceptance threshold."""
 
-    source: str  # as a reader of the repository finds it
+    sign: str  # ">=" or "<="
+    level: float
+
+    def met_by(self, value: float) -> bool:
+        """Returns whether a value passes the threshold."""
+        return value >= self.level if self.sign == ">=" else value <= self.level
+
+
+class Metric(NamedTuple):
+    """How a metric is shown, and what it was to reach."""
+
+    heading: str
+    target: Target | None = None
+    is_share: bool = False  # shown in percent
+
+
+def _least(level: float) -> Target:
+    return Target(">=", level)
+
+
+def _most(level: float) -> Target:
+    return Target("<=", level)
+
+
+VISION: dict[str, Metric] = {
+    "fg_ari_attention": Metric("FG-ARI, attention", _least(0.95)),
+    "fg_ari_decoder": Metric("FG-ARI, decoder", _least(0.93)),
+    "alone": Metric("sprites alone in a slot", _least(0.97), True),
+    "split": Metric("sprites split over slots", None, True),
+    "shared": Metric("sprites sharing a slot", None, True),
+    "mse": Metric("MSE of V_dec(V_enc(x))", _most(0.002)),
+    "position_error": Metric("position error", _most(0.01)),
+    "hue_error": Metric("hue error", _most(0.03)),
+    "saturation_error": Metric("saturation error"),
+    "shape_accuracy": Metric("shape accuracy", _least(0.9), True),
+    "angle_error": Metric("angle error, degrees"),
+}
+EXPLORE: dict[str, Metric] = {
+    "hit_rate": Metric("clicks on a sprite", _least(0.7), True),
+    "hit_rate_uniform": Metric("clicks on a sprite, uniform policy", None, True),
+    "sprites_struck": Metric("sprites struck by 128 proposals", _least(0.95), True),
+    "motion_deformation": Metric("motion deformation", _most(0.05)),
+    "octant_least": Metric("rarest octant of motions, of its share", _least(0.5)),
+    "octant_most": Metric("most frequent octant, of its share", _most(2.0)),
+    "position_error": Metric("position error of a pushed sprite", _most(0.02)),
+    "others_drift": Metric("drift of the others", _most(0.005)),
+    "empty_drift": Metric("drift after a click on nothing", _most(0.005)),
+    "ratio_to_encoded": Metric("pixel error / encoding the truth", _most(1.5)),
+    "ratio_to_unchanged": Metric("pixel error / predicting no change", _most(1 / 3)),
+    "error_correlation": Metric("correlation of e_pred and L_T", _least(0.8)),
+    "error_correlation_ceiling": Metric("... at best, in view of the noise"),
+    "error_correlation_uniform": Metric("... for uniform actions", _least(0.8)),
+    "error_correlation_ceiling_uniform": Metric("... at best"),
+    "rollout_position_error": Metric("position error after 1-5 steps"),
+}
+TASK: dict[str, Metric] = {
+    "success_train": Metric("success, train", _least(0.95), True),
+    "success_test": Metric("success, test", _least(0.9), True),
+    "steps_to_90": Metric("steps to 90 %"),
+    "episodes_to_90": Metric("episodes to 90 %"),
+}
+SOLVED = 0.9  # success from which on a task counts as solved
+TARGETS: dict[str, dict[str, Target]] = {  # acceptance thresholds, by phase and metric
+    phase: {name: metric.target for name, metric in metrics.items() if metric.target}
+    for phase, metrics in {"vision": VISION, "explore": EXPLORE, "task": TASK}.items()
+}
+
+
+@dataclass(frozen=True)
+class VisionResult:
+    """What `cobra evaluate vision` measured."""
+
+    source: str  # the file, as a reader of the folder finds it
     command: str
-    record: Mapping[str, Any]
+    places: Mapping[str, Metrics]  # metrics by "variant/task/mode"
+
+    @property
+    def main(self) -> Metrics:
+        """The metrics of the held-out exploration scenes; of the first place if those were not measured."""
+        return self.places.get(MAIN_PLACE) or next(iter(self.places.values()))
 
 
-Solved = dict[str, dict[str, Measured]]  # what was run, such as solve or solve-uniform -> task -> its result
+@dataclass(frozen=True)
+class ExploreResult:
+    """What `cobra evaluate explore` measured."""
+
+    source: str
+    command: str
+    metrics: Metrics
 
 
-class Score(NamedTuple):
-    """Interquartile mean over seeds and its 95 % interval; one seed has none."""
+@dataclass(frozen=True)
+class SeedResult:
+    """What one seed of a task came to. Only a run that learnt has the last four."""
 
-    mean: float
-    interval: tuple[float, float] | None
+    seed: int
+    success: Mapping[str, float]  # share of greedy episodes, by mode
+    normalised_reward: Mapping[str, float]  # by mode: 0 for a random policy, 1 for the bound; empty: not measured
+    steps_to_90: int | None = None  # None: never
+    episodes_to_90: int | None = None
+    ends: tuple[int, ...] = ()  # the step at which each training episode ended
+    solved: tuple[bool, ...] = ()  # whether it succeeded
 
 
-def read(results: Path, file: str) -> Measured | None:
-    """A file of the results; None if it has not been made."""
-    path, source = results / file, f"results/{file}"
+@dataclass(frozen=True)
+class TaskResult:
+    """The result.json of `cobra solve`, or what `cobra evaluate RUN` measured of a run."""
+
+    source: str
+    command: str
+    task: str
+    variant: str
+    is_sparse: bool
+    steps: int  # rewarded steps that each seed had
+    episodes: int  # greedy episodes in each mode
+    learnt: bool  # whether it says how soon the seeds got to 90 %
+    context: Mapping[str, Mapping[str, float]]  # "random" and "bound": their success by mode
+    seeds: tuple[SeedResult, ...]
+
+    @property
+    def title(self) -> str:
+        """The task's name for people."""
+        return SUITE[self.task].title if self.task in SUITE else self.task.replace("_", " ")
+
+    def success(self, mode: str) -> Summary:
+        """Summarises the success of greedy episodes over seeds."""
+        return summary([seed.success[mode] for seed in self.seeds])
+
+    def normalised_reward(self, mode: str) -> Summary | None:
+        """Summarises the normalised reward over seeds; None if it was not measured."""
+        values = [seed.normalised_reward[mode] for seed in self.seeds if mode in seed.normalised_reward]
+        return summary(values) if values else None
+
+    def counts(self, name: str) -> list[int | None]:
+        """Returns `steps_to_90` or `episodes_to_90` of each seed; None for a seed that never got there."""
+        return [getattr(seed, name) for seed in self.seeds]
+
+    def soon(self, name: str) -> Summary:
+        """Summarises `steps_to_90` or `episodes_to_90` over seeds; a seed that never got there counts as infinite."""
+        return summary(or_never(self.counts(name)))
+
+
+Suite = dict[str, dict[str, TaskResult]]  # what was run, such as "solve" or "solve-uniform" -> task -> its result
+
+
+def read_vision(results: Path, name: str = "vision") -> VisionResult | None:
+    """Reads an evaluation of vision; None if the folder has none."""
+
+    def build(source: str, record: Record) -> VisionResult:
+        places = record["figures"]
+        if not places or not all(isinstance(metrics, dict) for metrics in places.values()):
+            raise ValueError("its figures are to be metrics by place")
+        return VisionResult(source, record["command"], places)
+
+    return _read(results, f"{name}.json", "an evaluation of vision", build)
+
+
+def read_explore(results: Path, name: str = "explore") -> ExploreResult | None:
+    """Reads an evaluation of imagination and curiosity; None if the folder has none."""
+
+    def build(source: str, record: Record) -> ExploreResult:
+        return ExploreResult(source, record["command"], dict(record["figures"]))
+
+    return _read(results, f"{name}.json", "an evaluation of the exploration phase", build)
+
+
+def read_task(results: Path, name: str) -> TaskResult | None:
+    """Reads the result of a task.
+
+    Args:
+      results: folder of results.
+      name: its file or its run within the folder, such as "demo" or "solve/sorting-uniform".
+
+    Returns:
+      The result; None if the folder has none.
+    """
+    file = f"{name}/result.json" if (results / name).is_dir() else f"{name}.json"
+    return _read(results, file, "the result of a task", lambda source, record: task_result(record, source))
+
+
+def read_suite(results: Path) -> Suite:
+    """Reads the results of all tasks and agents, tasks in the suite's order."""
+    suite: Suite = {}
+    for agent in AGENTS:
+        files = [path.with_suffix("") for path in (results / agent).glob("*.json")]
+        runs = [path.parent for path in (results / agent).glob("*/result.json")]
+        for name in sorted({path.name for path in (*files, *runs)}):
+            task, dash, options = name.partition("-") if name.partition("-")[0] in TASKS else (name, "", "")
+            result = read_task(results, f"{agent}/{name}")
+            if result is not None:
+                suite.setdefault(agent + dash + options, {})[task] = result
+    return {kind: {task: of[task] for task in _in_order(of)} for kind, of in suite.items()}
+
+
+def read_log(results: Path, file: str) -> list[Record] | None:
+    """Reads a log of training, a mapping per line; None if the folder has none."""
+    path = results / file
+    if not path.exists():
+        return None
+    try:
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    except ValueError as error:
+        raise ValueError(f"{path} is not a log of JSON lines: {error}.") from error
+
+
+def task_result(record: Record | TaskResult, source: str = "") -> TaskResult:
+    """Converts the record of result.json to a `TaskResult`; one that is converted already is returned as it is."""
+    if isinstance(record, TaskResult):
+        return record
+    if not record.get("seeds"):
+        raise ValueError("it holds no seeds")
+    problem = record["problem"]
+    return TaskResult(
+        source,
+        record.get("command", ""),
+        problem["task"],
+        problem.get("variant", "paper"),
+        bool(problem.get("sparse")),
+        record["steps"],
+        record.get("episodes", record["final"]),
+        "steps_to_90" in record["seeds"][0],
+        record.get("context", {}),
+        tuple(_seed_result(seed) for seed in record["seeds"]),
+    )
+
+
+def write_evaluation(path: Path, command: str, metrics: Mapping[str, Any]) -> None:
+    """Writes metrics as `read_vision` and `read_explore` expect them; JSON has no NaN, so that NaN becomes null.
+
+    Args:
+      path: the file to write; its folder is made if need be.
+      command: the command that measured them.
+      metrics: numbers by name, in any nesting.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    record = {"command": command, "figures": _without_nan(metrics)}
+    path.write_text(json.dumps(record, indent=2, allow_nan=False) + "\n")
+
+
+def _seed_result(seed: Record) -> SeedResult:
+    return SeedResult(
+        seed["seed"],
+        {mode: seed[f"success_{mode}"] for mode in MODES},
+        {mode: seed[name] for mode in MODES if (name := f"normalised_reward_{mode}") in seed},
+        seed.get("steps_to_90"),
+        seed.get("episodes_to_90"),
+        tuple(seed.get("ends", ())),
+        tuple(seed.get("success", ())),
+    )
+
+
+def _read(results: Path, file: str, kind: str, build: Callable[[str, Record], Any]) -> Any:
+    """Reads and converts a file; None if there is none, a ValueError that names it if it is damaged."""
+    path = results / file
     if not path.exists():
         return None
     try:
         record = json.loads(path.read_text())
     except ValueError as error:
-        raise ValueError(f"{source} is not JSON: {error}.") from error
+        raise ValueError(f"{path} is not JSON: {error}.") from error
     if not isinstance(record, dict) or not record.get("command"):
-        raise ValueError(f"{source} does not say which command made it.")
-    return Measured(source, record["command"], record)
+        raise ValueError(f"{path} does not say which command made it.")
+    try:
+        return build(f"{results.resolve().name}/{file}", record)
+    except KeyError as error:
+        raise ValueError(f"{path} is not {kind}: it lacks {error}.") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is not {kind}: {error}.") from error
 
 
-def read_solved(results: Path) -> Solved:
-    """All results of `cobra solve` and of the baselines, in the suite's order of tasks."""
-    solved: Solved = {}
-    for folder in FOLDERS:
-        names = sorted(path.stem for path in (results / folder).glob("*.json"))
-        for name in names:
-            task, dash, kind = name.partition("-")
-            result = read(results, f"{folder}/{name}.json")
-            assert result is not None
-            seeds = result.record.get("seeds")
-            if task not in TASKS or not seeds or not all(f"success_{mode}" in of for of in seeds for mode in MODES):
-                raise ValueError(
-                    f"{result.source} is not the result of a task: it is to be named after one and to hold the success "
-                    "of its seeds in both modes."
-                )
-            solved.setdefault(folder + dash + kind, {})[task] = result
-    return {kind: {task: of[task] for task in TASKS if task in of} for kind, of in solved.items()}
+def _in_order(tasks: Sequence[str] | Mapping[str, Any]) -> list[str]:
+    """Sorts tasks as the suite has them; others follow by name."""
+    return [*(task for task in TASKS if task in tasks), *sorted(task for task in tasks if task not in TASKS)]
 
 
-def of_seeds(result: Measured, name: str) -> list[float]:
-    """A figure of each seed that has it: of the steps to 90 %, those of the seeds that got there."""
-    return [float(seed[name]) for seed in result.record["seeds"] if seed.get(name) is not None]
-
-
-def score(values: Sequence[float]) -> Score:
-    """Over seeds."""
-    return _score(tuple(values))
-
-
-@functools.cache
-def _score(values: tuple[float, ...]) -> Score:
-    return Score(interquartile_mean(values), bootstrap_interval(values) if len(values) > 1 else None)
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_nan(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and math.isnan(value) else value

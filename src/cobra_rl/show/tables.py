@@ -1,107 +1,167 @@
-"""Figures as tables and JSON."""
+"""Tables for a terminal, and the same numbers as rows of Markdown for the README and the docs.
 
-import json
+Tables fit 60 columns and look best from 80 on.
+"""
+
 import math
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from cobra_rl.evaluation.explore import evaluate_explore
-from cobra_rl.evaluation.vision import evaluate_suite, evaluate_vision
-from cobra_rl.pretrained import SHIPPED, load_curious, load_vision
-from cobra_rl.process import command_line
+from cobra_rl.evaluation.statistics import Exact, Summary, count, count_summary, percent
+from cobra_rl.show.results import EXPLORE, TASK, VISION, Metric, Metrics, Record, TaskResult, task_result
+from cobra_rl.spriteworld.names import MODES
 
-Figures = dict[str, dict[str, float]]
-
-VISION_ROWS = {  # what the table shows, and how it is headed
-    "fg_ari_attention": "FG-ARI, attention",
-    "fg_ari_decoder": "FG-ARI, decoder",
-    "alone": "sprites alone in a slot",
-    "split": "sprites split over slots",
-    "shared": "sprites sharing a slot",
-    "mse": "MSE of V_dec(V_enc(x))",
-    "position_error": "position error",
-    "hue_error": "hue error",
-    "saturation_error": "saturation error",
-    "shape_accuracy": "shape accuracy",
-    "angle_error": "angle error, degrees",
-}
-EXPLORE_ROWS = {
-    "hit_rate": "clicks on a sprite",
-    "hit_rate_uniform": "clicks on a sprite, uniform policy",
-    "sprites_struck": "sprites struck by 128 proposals",
-    "motion_deformation": "motion deformation",
-    "octant_least": "rarest octant of motions, of its share",
-    "octant_most": "most frequent octant, of its share",
-    "position_error": "position error of a pushed sprite",
-    "others_drift": "drift of the others",
-    "empty_drift": "drift after a click on nothing",
-    "ratio_to_encoded": "pixel error / encoding the truth",
-    "ratio_to_unchanged": "pixel error / predicting no change",
-    "error_correlation": "correlation of e_pred and L_T",
-    "error_correlation_ceiling": "... at best, in view of the noise",
-    "error_correlation_uniform": "... for uniform actions",
-    "error_correlation_ceiling_uniform": "... at best",
-    "rollout_position_error": "position error after 1-5 steps",
-}
+SOON = ("steps_to_90", "episodes_to_90")
+SUCCESS = tuple(f"success_{mode}" for mode in MODES)
+COMPARED = {"random": "random policy", "bound": "knows all"}  # what results are compared with
+KNOWS_ALL = "knows all: a one-step search with the true state"
+WIDE = 72  # columns from which on `print_suite` has room for the comparison
+SIGNS = {">=": "≥", "<=": "≤"}
+PUBLISHED = ("task", "success, training", "success, robustness", "rewarded steps to 90 %", "episodes to 90 %")
 
 
-def report_vision(weights: Path | None, scenes: int, suite: bool, out: Path | None) -> Figures:
-    """Evaluates, prints a table an environment, and writes the figures with the command that made them."""
-    if scenes < 10:
-        raise ValueError(f"--scenes is {scenes}; at least 10 are needed to fit and test the probes.")
-    vision = load_vision(weights or SHIPPED / "vision")
-    if suite:
-        figures = evaluate_suite(vision, scenes)
-    else:
-        figures = {"paper/exploration/train": evaluate_vision(vision, scenes=scenes)}
-    _report({f"vision on held-out scenes: {place}": scores for place, scores in figures.items()}, VISION_ROWS)
-    write_figures(out, _without_nan(figures))
-    return figures
+def share(value: Exact | float) -> str:
+    """Writes a share in percent without a space, as narrow tables need it: "99.7%"."""
+    return percent(value).replace(" ", "")
 
 
-def report_explore(weights: Path | None, vision: Path | None, scenes: int, out: Path | None) -> dict[str, Any]:
-    """Evaluates T and D, prints a table, and writes the figures with the command that made them."""
-    if scenes < 10:
-        raise ValueError(f"--scenes is {scenes}; at least 10 are needed to fit the position probe.")
-    agent = load_curious(load_vision(vision or SHIPPED / "vision"), weights or SHIPPED)
-    figures = evaluate_explore(agent, scenes)
-    _report({"imagination and curiosity on held-out scenes": figures}, EXPLORE_ROWS)
-    write_figures(out, figures)
-    return figures
-
-
-def _report(tables: Mapping[str, Mapping[str, Any]], rows: dict[str, str]) -> None:
-    """A figure a row: fits any terminal."""
-    for title, scores in tables.items():
-        table = Table("figure", "", title=title)
-        for name, heading in rows.items():
-            table.add_row(heading, _shown(scores.get(name, math.nan)))
-        Console().print(table)
-
-
-def write_figures(out: Path | None, figures: Mapping[str, Any]) -> None:
-    """As JSON, with the command that made them."""
-    if out is None:
-        return
-    record = {"command": command_line(), "figures": figures}
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(record, indent=2, allow_nan=False) + "\n")
-    print(f"Raw figures: {out}")
-
-
-def _shown(value: float | list[float]) -> str:
+def shown(metric: Metric, value: float | list[float] | None) -> str:
+    """Writes the value of a metric: a share in percent, all else with three digits; "-" if there is none."""
     if isinstance(value, list):
-        return ", ".join(_shown(item) for item in value)
-    return "-" if math.isnan(value) else f"{value:.3g}"
+        return ", ".join(shown(metric, item) for item in value)
+    if value is None or math.isnan(value):
+        return "-"
+    return share(value) if metric.is_share else f"{value:.3g}"
 
 
-def _without_nan(figures: Figures) -> dict[str, dict[str, float | None]]:
-    """JSON has no NaN: a figure that does not exist there (FG-ARI of single sprites) is null."""
-    return {
-        place: {name: None if math.isnan(value) else value for name, value in scores.items()}
-        for place, scores in figures.items()
-    }
+def bound(metric: Metric) -> str:
+    """Writes the target of a metric: "≥ 70%"; nothing if it has none."""
+    if metric.target is None:
+        return ""
+    level = metric.target.level
+    text = percent(level, 0).replace(" ", "") if metric.is_share else f"{level:.3g}"
+    return f"{SIGNS[metric.target.sign]}\u00a0{text}"
+
+
+def print_vision(places: Mapping[str, Metrics]) -> None:
+    """Prints one table per place.
+
+    Args:
+      places: metrics of vision by "variant/task/mode".
+    """
+    for place, metrics in places.items():
+        _print_metrics(f"vision on held-out scenes: {place}", metrics, VISION)
+
+
+def print_explore(metrics: Metrics) -> None:
+    """Prints the metrics of imagination and curiosity."""
+    _print_metrics("imagination and curiosity on held-out scenes", metrics, EXPLORE)
+
+
+def print_result(result: Record | TaskResult) -> None:
+    """Prints a row per seed, their interquartile mean with its interval, and what to compare it with.
+
+    Args:
+        result: What `cobra solve` leaves in result.json, or what was measured of such a run.
+    """
+    result = task_result(result)
+    soon = SOON if result.learnt else ()
+    heads = (TASK[name].heading.replace(", ", ",\n").replace(" to", "\nto") for name in (*SUCCESS, *soon))
+    table = _table(f"{result.title}, {result.variant} variant", "", *heads)
+    for seed in result.seeds:
+        successes = (share(seed.success[mode]) for mode in MODES)
+        table.add_row(f"seed {seed.seed}", *successes, *(count(getattr(seed, name)) for name in soon))
+    if len(result.seeds) > 1:
+        means = (_stacked(result.success(mode)) for mode in MODES)
+        table.add_row("all seeds", *means, *(count_summary(result.counts(name)) for name in soon))
+    for name, scores in result.context.items():
+        table.add_row(COMPARED[name], *(share(scores[mode]) for mode in MODES))
+    notes = ["all seeds: interquartile mean and its 95 % interval"] if len(result.seeds) > 1 else []
+    notes += [KNOWS_ALL] if "bound" in result.context else []
+    table.caption = "; ".join(notes)
+    Console().print(table)
+
+
+def print_suite(results: Sequence[Record | TaskResult]) -> None:
+    """Prints a row per task: interquartile means over seeds with their intervals, and what to compare them with.
+
+    Args:
+        results: One result per task, as `print_result` takes them.
+    """
+    rows, console = [task_result(result) for result in results], Console()
+    compared = COMPARED if console.width >= WIDE else {}
+    seeds = sorted({len(result.seeds) for result in rows})
+    many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}-{seeds[-1]}"
+    heads = [f"success,\n{mode}" for mode in MODES] + [name.replace(" ", "\n") for name in compared.values()]
+    table = _table(f"Interquartile mean over {many} seeds", "", *heads, "steps,\nepisodes\nto 90 %")
+    for result in rows:
+        context = (result.context.get(name) for name in compared)
+        table.add_row(
+            result.title.replace(", ", ",\n"),
+            *(_stacked(result.success(mode)) for mode in MODES),
+            *("\n".join(share(of[mode]) for mode in MODES) if of else "-" for of in context),
+            "\n".join(count_summary(result.counts(name)) for name in SOON),
+        )
+    table.caption = f"random policy, knows all: train above test; {KNOWS_ALL}" if compared else ""
+    console.print(table)
+
+
+def print_causes(seeds: Sequence[Record], scenes: int) -> None:
+    """Prints what a step could gain and by what part of the agent how much of it was lost, in reward.
+
+    Args:
+      seeds: for each seed its number and, for each cause and mode, the mean over scenes as "CAUSE, MODE".
+      scenes: how many scenes the means are over.
+    """
+    ending = f", {MODES[0]}"
+    causes = [name.removesuffix(ending) for name in seeds[0] if name.endswith(ending)]
+    title = f"Reward to gain in a step, and lost by what: means over {scenes} scenes that the agent came to"
+    table = _table(title, "", *causes)
+    for mode in MODES:
+        for seed in seeds:
+            values = (seed[f"{name}, {mode}"] for name in causes)
+            table.add_row(f"seed {seed['seed']}, {mode}", *(f"{round(value, 2) + 0.0:.2f}" for value in values))
+    Console().print(table)
+
+
+def markdown_row(result: TaskResult) -> str:
+    """Writes a result as a row of the published table, whose columns are `PUBLISHED`."""
+    successes = (str(result.success(mode)) for mode in MODES)
+    soon = (count_summary(result.counts(name)) for name in SOON)
+    return _markdown(result.title, *successes, *soon)
+
+
+def markdown_table(results: Iterable[TaskResult]) -> str:
+    """Writes the published table: its head, and a row per result."""
+    lines = [_markdown(*PUBLISHED), "|" + "---|" * len(PUBLISHED), *map(markdown_row, results)]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _print_metrics(title: str, metrics: Metrics, rows: Mapping[str, Metric]) -> None:
+    """Prints a row per metric with its target; metrics that were not measured are left out."""
+    table = _table(title, "", "measured", "target")
+    for name, metric in rows.items():
+        if name in metrics:
+            table.add_row(metric.heading, shown(metric, metrics[name]), bound(metric))
+    Console().print(table)
+
+
+def _table(title: str, *heads: str) -> Table:
+    table = Table(title=title, title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), caption_justify="left")
+    for head in heads:
+        table.add_column(head, no_wrap=head.startswith("success"))  # intervals are not to be cut
+    return table
+
+
+def _stacked(summary: Summary) -> str:
+    """Writes the mean and, below it, its interval."""
+    interval = summary.interval
+    below = f"\n{share(interval[0])}-{share(interval[1])}" if interval else ""
+    return share(summary.mean) + below

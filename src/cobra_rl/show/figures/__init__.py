@@ -1,16 +1,22 @@
-"""The paper's figures, one module each: a function of the agent's parts that returns the figure and its caption."""
+"""The paper's figures, one module each.
 
-from cobra_rl.figures.curiosity import behaviour, clicks, deformation
-from cobra_rl.figures.decomposition import decomposition
-from cobra_rl.figures.emergence import emergence
-from cobra_rl.figures.performance import ablation, performance
-from cobra_rl.figures.rollouts import rollout_sheet, rollouts
-from cobra_rl.figures.solving import solving
-from cobra_rl.figures.sparse import sparse
-from cobra_rl.figures.style import Drawn, write
-from cobra_rl.figures.traversals import traversals
+A figure is a function (world, results) -> Drawn: it takes a world model and a folder of results, uses what it needs of
+them, and returns the figure with its caption. `solving` can also be given the agents to draw.
+"""
 
-FIGURES = {
+from collections.abc import Mapping
+
+from cobra_rl.show.figures.curiosity import behaviour, clicks, deformation
+from cobra_rl.show.figures.decomposition import decomposition
+from cobra_rl.show.figures.emergence import emergence
+from cobra_rl.show.figures.performance import ablation, performance
+from cobra_rl.show.figures.rollouts import rollout_sheet, rollouts
+from cobra_rl.show.figures.solving import solving
+from cobra_rl.show.figures.sparse import sparse
+from cobra_rl.show.figures.style import DrawFigure, Drawn, write
+from cobra_rl.show.figures.traversals import traversals
+
+FIGURES: Mapping[str, DrawFigure] = {
     "decomposition": decomposition,
     "traversals": traversals,
     "rollouts": rollouts,
@@ -25,4 +31,4 @@ FIGURES = {
     "ablation": ablation,
 }
 
-__all__ = ["FIGURES", "Drawn", "write"]
+__all__ = ["FIGURES", "DrawFigure", "Drawn", "solving", "write"]

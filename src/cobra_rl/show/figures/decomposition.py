@@ -1,22 +1,25 @@
 """Scene decomposition: the paper's figure of what MONet makes of scenes, one column a scene."""
 
+from pathlib import Path
+
 import jax
 import numpy as np
 from matplotlib.figure import Figure
 
 from cobra_rl.evaluation.vision import TEST_SEED, fixed_scenes
-from cobra_rl.figures.style import TIGHT, Drawn, colored_masks, show
-from cobra_rl.pretrained import Vision
+from cobra_rl.models.world import WorldModel
+from cobra_rl.show.figures.style import TIGHT, Drawn, colored_masks, exploration_env, show
 
 SCENES = 10
 
 
-def decomposition(vision: Vision) -> Drawn:
-    """Rows: the scene, where the attention sees slots, V_dec(V_enc(x)), and each slot's own reconstruction."""
-    images = fixed_scenes(scenes=SCENES, seed=TEST_SEED).images  # the first of the held-out scenes, not chosen
-    slots = vision.encode(images)
-    attention = np.asarray(vision.masks(images))
-    decoded = jax.device_get(vision.decode(slots))
+def decomposition(world: WorldModel, _: Path) -> Drawn:
+    """Draw scenes, where the attention sees slots, V_dec(V_enc(x)), and each slot's own reconstruction."""
+    env = exploration_env(world)
+    images = fixed_scenes(env, SCENES, seed=TEST_SEED).images  # the first of the held-out scenes, not chosen
+    slots = world.encode(images)
+    attention = np.asarray(world.masks(images))
+    decoded = jax.device_get(world.decode(slots))
     alone = decoded.components * decoded.masks[..., None]
     rows = {
         "scene": images,

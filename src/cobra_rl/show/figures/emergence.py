@@ -1,13 +1,14 @@
 """Curiosity emerging: the share of clicks that strike a sprite over training, and what it does for imagination."""
 
-import json
+from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from cobra_rl.figures.style import COLORS, RESULTS, Drawn
-from cobra_rl.pretrained import Curious
+from cobra_rl.models.world import WorldModel
+from cobra_rl.show.figures.style import COLORS, Drawn
+from cobra_rl.show.results import read_log
 
-RUNS = {  # the log of each, and what its actors are called
+RUNS = {  # the log of each run, and what its actors are called
     "curious": ("explore_log.jsonl", "curious"),
     "whole": ("explore_whole_log.jsonl", "curious, D_net as in the paper"),
     "random": ("explore_random_log.jsonl", "random"),
@@ -19,15 +20,18 @@ PANELS = {
 }
 
 
-def emergence(_: Curious) -> Drawn:
-    """The runs' logs, as they were written while training; a run that has not been made is left out."""
-    logs = {name: _read(file) for name, (file, _) in RUNS.items() if name == "curious" or (RESULTS / file).exists()}
+def emergence(_: WorldModel, results: Path) -> Drawn:
+    """Draw the logs of training; a run that has not been made is left out."""
+    found = {name: read_log(results, file) for name, (file, _) in RUNS.items()}
+    logs = {name: rows for name, rows in found.items() if rows}
+    if "curious" not in logs:
+        raise FileNotFoundError(f"There is no {results / RUNS['curious'][0]}: this figure is drawn from it.")
     figure = Figure(figsize=(3.1 * len(PANELS), 2.5), layout="constrained")
-    for axes, (figure_name, label) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
+    for axes, (metric, label) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
         for name, rows in logs.items():
             axes.plot(
                 [row["env_steps"] / 1000 for row in rows],
-                [row[figure_name] for row in rows],
+                [row.get(metric) for row in rows],  # None, where it was not measured, is a gap
                 color=COLORS[name],
                 label=RUNS[name][1],
             )
@@ -41,10 +45,3 @@ def emergence(_: Curious) -> Drawn:
         "fifth of curious actors' actions is random). Middle and right: how well the transition model imagines a "
         "noise-free push of a random visible sprite (256 validation scenes). One seed." + others,
     )
-
-
-def _read(name: str) -> list[dict]:
-    path = RESULTS / name
-    if not path.exists():
-        raise FileNotFoundError(f"There is no {path}: this figure is drawn from the logs of training, in a clone.")
-    return [json.loads(line) for line in path.read_text().splitlines()]

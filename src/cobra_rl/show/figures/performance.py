@@ -1,153 +1,139 @@
 """Performance, robustness and data efficiency: the paper's main figure, and its ablation of the exploration policy."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from cobra_rl.evaluation.task import bootstrap_interval, interquartile_mean, or_never
-from cobra_rl.figures.style import COLORS, RESULTS, Drawn
-from cobra_rl.pretrained import Curious
-from cobra_rl.spriteworld import MODES
+from cobra_rl.evaluation.statistics import Exact, Summary, count
+from cobra_rl.models.world import WorldModel
+from cobra_rl.show.figures.style import COLORS, Drawn
+from cobra_rl.show.results import TaskResult, read_suite
+from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE
 
-TASKS = {
-    "goal_finding_new_shape": "goal finding:\nnew shape",
-    "goal_finding_new_position": "goal finding:\nnew position",
-    "goal_finding_more_targets": "goal finding:\nmore targets",
-    "goal_finding_more_distractors": "goal finding:\nmore distractors",
-    "sorting": "sorting",
-    "clustering": "clustering",
-}
 PANELS = {"train": "success,\ntraining mode", "test": "success,\nrobustness mode"}
 
 
 class Series(NamedTuple):
-    """Whose bars are drawn: those whose results exist."""
+    """Whose bars are drawn, if there are results."""
 
+    kind: str  # what was run, as `read_suite` calls it
     color: str
     label: str
-    pattern: str  # of the files in results/, for a task
 
 
-BASELINES = (
-    Series("mpo_handheld", "MPO handheld", "mpo_handheld/{}.json"),
-    Series("mpo_raw", "MPO raw", "mpo_raw/{}.json"),
-)
-COBRA = Series("cobra", "COBRA", "solve/{}.json")
-UNIFORM = Series("uniform", "COBRA, uniform proposals", "solve/{}-uniform.json")
+BASELINES = (Series("mpo_handheld", "mpo_handheld", "MPO handheld"), Series("mpo_raw", "mpo_raw", "MPO raw"))
+COBRA = Series("solve", "cobra", "COBRA")
+UNIFORM = Series("solve-uniform", "uniform", "COBRA, uniform proposals")
+Bars = dict[Series, dict[str, TaskResult]]  # results by task
 
 
-def performance(_: Curious) -> Drawn:
-    """COBRA, and the baselines whose results exist."""
-    drawn, budget = _bars((COBRA, *BASELINES), log=True)
+def performance(_: WorldModel, results: Path) -> Drawn:
+    """Draw COBRA, and the baselines whose results exist."""
+    bars = _read(results, (COBRA, *BASELINES))
+    if not bars:
+        raise FileNotFoundError(f"There is no result of `cobra solve` in {results}: this figure shows them.")
     return Drawn(
-        drawn,
+        _draw(bars, log=True),
         "Performance, robustness and data efficiency: success of greedy episodes, and rewarded environment steps until "
-        f"27 of 30 consecutive training episodes succeeded and 100 greedy episodes confirmed it. {budget}",
+        f"27 of 30 consecutive training episodes succeeded and 100 greedy episodes confirmed it. {_budget(bars)}",
     )
 
 
-def ablation(_: Curious) -> Drawn:
-    """With and without the exploration policy at task time."""
-    if not any(_exists(UNIFORM, task) for task in TASKS):
-        raise FileNotFoundError("There is no result of `cobra solve --no-exploration-policy` in this clone's results.")
-    drawn, budget = _bars((COBRA, UNIFORM), log=False)
+def ablation(_: WorldModel, results: Path) -> Drawn:
+    """Draw COBRA with and without the exploration policy at task time."""
+    bars = _read(results, (COBRA, UNIFORM))
+    if UNIFORM not in bars:
+        raise FileNotFoundError(f"There is no result of `cobra solve --no-exploration-policy` in {results}.")
     return Drawn(
-        drawn,
+        _draw(bars, log=False),
         "Ablation of the exploration policy at task time: without it the search proposes uniformly random actions. It "
-        f"was used to learn the transition model in both cases. {budget}",
+        f"was used to learn the transition model in both cases. {_budget(bars)}",
     )
 
 
-def read_result(file: str) -> dict[str, Any]:
-    """A result of `cobra solve`, as published."""
-    path = RESULTS / file
-    if not path.exists():
-        raise FileNotFoundError(f"There is no {file} in the results of this clone: this figure is drawn from it.")
-    return json.loads(path.read_text())
+def _read(results: Path, series: Sequence[Series]) -> Bars:
+    suite = read_suite(results)
+    found = {one: {task: of for task, of in suite.get(one.kind, {}).items() if task in REWARDED} for one in series}
+    return {one: by_task for one, by_task in found.items() if by_task}
 
 
-def _bars(agents: Sequence[Series], log: bool) -> tuple[Figure, str]:
-    """Three panels, a group of bars a task; and a sentence on seeds and budgets."""
-    series = {
-        agent: {task: read_result(agent.pattern.format(task)) for task in TASKS if _exists(agent, task)}
-        for agent in agents
-    }
-    series = {agent: results for agent, results in series.items() if results}
-    if not series:
-        raise FileNotFoundError("There is no result of `cobra solve` in this clone's results: this figure shows them.")
+def _draw(bars: Bars, log: bool) -> Figure:
+    """Draw three panels with a group of bars per task: success in both modes, and steps to 90 %."""
     figure = Figure(figsize=(8.0, 5.0), layout="constrained")
     rows = figure.subplots(len(PANELS) + 1, 1, sharex=True)
-    width = 0.7 / len(series)
-    for number, (agent, results) in enumerate(series.items()):
-        places = {task: list(TASKS).index(task) + (number - (len(series) - 1) / 2) * width for task in results}
-        for axes, mode in zip(rows, MODES, strict=False):
-            for task, result in results.items():
-                values = [seed[f"success_{mode}"] for seed in result["seeds"]]
-                _bar(axes, places[task], width, values, COLORS[agent.color])
+    width = 0.7 / len(bars)
+    for number, (series, results) in enumerate(bars.items()):
+        color, offset = COLORS[series.color], (number - (len(bars) - 1) / 2) * width
         for task, result in results.items():
-            _steps(rows[-1], places[task], width, result, COLORS[agent.color])
-        rows[0].bar(0, 0, color=COLORS[agent.color], label=agent.label)
+            place = REWARDED.index(task) + offset
+            for axes, mode in zip(rows, MODES, strict=False):
+                values = [seed.success[mode] for seed in result.seeds]
+                _bar(axes, place, width, result.success(mode), values, color)
+            _steps(rows[-1], place, width, result, color)
+        rows[0].bar(0, 0, color=color, label=series.label)
     for axes, (mode, label) in zip(rows, PANELS.items(), strict=False):
-        _compared(axes, next(iter(series.values())), mode)
+        _compared(axes, next(iter(bars.values())), mode)
         axes.set(ylabel=label, ylim=(0.0, 1.05), yticks=(0.0, 0.5, 1.0))
-    rows[-1].set(ylabel="rewarded steps\nto 90 %", xticks=range(len(TASKS)), xlim=(-0.6, len(TASKS) - 0.4))
-    rows[-1].set_xticklabels(list(TASKS.values()), fontsize=8)
+    rows[-1].set(ylabel="rewarded steps\nto 90 %", xticks=range(len(REWARDED)), xlim=(-0.6, len(REWARDED) - 0.4))
+    rows[-1].set_xticklabels([SUITE[task].title.replace(", ", ",\n") for task in REWARDED], fontsize=8)
     if log:
         rows[-1].set(yscale="log", ylim=(50.0, None))
     for axes in rows:
         axes.spines[["top", "right"]].set_visible(False)
-    if len(series) > 1:
-        figure.legend(
-            *rows[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(series), frameon=False
-        )
-    return figure, _budget(series)
+    if len(bars) > 1:
+        legend = rows[0].get_legend_handles_labels()
+        figure.legend(*legend, loc="outside upper center", ncols=len(bars), frameon=False)
+    return figure
 
 
-def _exists(agent: Series, task: str) -> bool:
-    return (RESULTS / agent.pattern.format(task)).exists()
+def _bar(
+    axes: Axes, place: float, width: float, found: Summary, values: Sequence[Exact], color: str, most: float = math.inf
+) -> float:
+    """Draw an interquartile mean, its interval and the seeds, up to `most`; a mean beyond that is pale.
 
-
-def _bar(axes: Axes, place: float, width: float, values: Sequence[float], color: str, most: float = math.inf) -> float:
-    """Interquartile mean, its interval and the seeds, up to `most`; a mean beyond that is pale. Returns its top."""
-    mean, (low, high) = interquartile_mean(values), bootstrap_interval(values)
-    reached, high = [value for value in values if math.isfinite(value)], min(high, most)
+    Returns the top of what was drawn.
+    """
+    mean, low, high = (float(value) for value in found[:3])
+    reached, high = [float(value) for value in values if math.isfinite(value)], min(high, most)
     axes.bar(place, min(mean, most), 0.92 * width, color=color, alpha=0.85 if math.isfinite(mean) else 0.2)
     if math.isfinite(mean):
         axes.errorbar(place, mean, [[max(0.0, mean - low)], [max(0.0, high - mean)]], color="black", linewidth=1.0)
     axes.plot(np.full(len(reached), place), reached, ".", color="black", markersize=2.5, alpha=0.5)
-    return float(max([min(mean, most), high, *reached]))
+    return max([min(mean, most), high, *reached])
 
 
-def _steps(axes: Axes, place: float, width: float, result: Mapping[str, Any], color: str) -> None:
-    """Steps to 90 %, in figures too; where not all seeds got there, how many did."""
-    counts = or_never([seed["steps_to_90"] for seed in result["seeds"]])
-    top, mean = _bar(axes, place, width, counts, color, most=float(result["steps"])), interquartile_mean(counts)
-    lines = [f"{mean:.0f}"] if math.isfinite(mean) else []
-    if (reached := sum(map(math.isfinite, counts))) < len(counts):
-        lines.append(f"({reached} of {len(counts)})" if lines else f"{reached} of {len(counts)}")
+def _steps(axes: Axes, place: float, width: float, result: TaskResult, color: str) -> None:
+    """Draw the steps to 90 %, in numbers too; where not all seeds got there, how many did."""
+    found, counts = result.soon("steps_to_90"), result.counts("steps_to_90")
+    reached = [value for value in counts if value is not None]
+    top = _bar(axes, place, width, found, reached, color, most=float(result.steps))
+    lines = [count(found.mean).replace(",", "")] if math.isfinite(found.mean) else []
+    if len(reached) < len(counts):
+        lines.append(f"({len(reached)} of {len(counts)})" if lines else f"{len(reached)} of {len(counts)}")
     axes.annotate("\n".join(lines), (place, top), (0, 2), textcoords="offset points", ha="center", fontsize=7)
 
 
-def _compared(axes: Axes, results: Mapping[str, Mapping[str, Any]], mode: str) -> None:
-    """A random policy and the bound of a search that knows all, across each group of bars."""
+def _compared(axes: Axes, results: Mapping[str, TaskResult], mode: str) -> None:
+    """Draw a random policy and the bound of a search that knows all across each group of bars."""
     for task, result in results.items():
-        place = list(TASKS).index(task)
+        place = REWARDED.index(task)
         for name, style in (("bound", "-"), ("random", ":")):
-            level = result["context"][name][mode]
-            axes.hlines(level, place - 0.45, place + 0.45, color=COLORS["random"], linestyle=style, linewidth=1.2)
+            if name in result.context:
+                ends = (place - 0.45, place + 0.45)
+                axes.hlines(result.context[name][mode], *ends, color=COLORS["random"], linestyle=style, linewidth=1.2)
 
 
-def _budget(series: Mapping[Series, Mapping[str, Mapping[str, Any]]]) -> str:
-    """How many seeds, how many steps, how many episodes."""
-    results = [result for of_agent in series.values() for result in of_agent.values()]
-    seeds = _range([result["seed_count"] for result in results])
-    steps = _range([result["steps"] for result in results])
-    episodes = _range([result["final"] for result in results])
+def _budget(bars: Bars) -> str:
+    """Say how many seeds, how many steps, how many episodes."""
+    results = [result for by_task in bars.values() for result in by_task.values()]
+    seeds = _range([len(result.seeds) for result in results])
+    steps = _range([result.steps for result in results])
+    episodes = _range([result.episodes for result in results])
     return (
         f"Interquartile means with 95 % bootstrap intervals over {seeds} seeds (dots), {episodes} greedy episodes "
         f"each, after {steps} rewarded steps. Seeds that never got to 90 % count as infinite; "

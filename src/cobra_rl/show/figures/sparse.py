@@ -1,40 +1,34 @@
 """Sparse rewards: learning curves with a reward predictor and with a value predictor."""
 
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from cobra_rl.evaluation.task import WINDOW, bootstrap_interval, interquartile_mean
-from cobra_rl.figures.learning import label_curves, recent_success
-from cobra_rl.figures.performance import read_result
-from cobra_rl.figures.style import COLORS, RESULTS, Drawn
-from cobra_rl.pretrained import Curious
+from cobra_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
+from cobra_rl.evaluation.task import WINDOW
+from cobra_rl.models.world import WorldModel
+from cobra_rl.show.figures.learning import label_curves, recent_success
+from cobra_rl.show.figures.style import COLORS, Drawn
+from cobra_rl.show.results import SeedResult, TaskResult, read_suite
 
-KINDS = {"cobra": ("value predictor", ""), "reward": ("reward predictor", "-reward")}
+KINDS = {"solve-sparse": ("cobra", "value predictor"), "solve-sparse-reward": ("reward", "reward predictor")}
 POINTS = 60
 
 
-def sparse(_: Curious) -> Drawn:
-    """A panel a task whose results exist."""
-    tasks = sorted(path.stem.removesuffix("-sparse") for path in (RESULTS / "solve").glob("*-sparse.json"))
+def sparse(_: WorldModel, results: Path) -> Drawn:
+    """Draw a panel for each task whose results exist."""
+    suite = read_suite(results)
+    tasks = list(suite.get("solve-sparse", {}))
     if not tasks:
-        raise FileNotFoundError("There is no result of `cobra solve TASK --sparse` in this clone's results.")
+        raise FileNotFoundError(f"There is no result of `cobra solve TASK --sparse` in {results}.")
     figure = Figure(figsize=(5.4 * len(tasks), 3.2), layout="constrained")
     for axes, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
-        for color, (label, suffix) in KINDS.items():
-            if not (RESULTS / f"solve/{task}-sparse{suffix}.json").exists():
-                continue
-            result = read_result(f"solve/{task}-sparse{suffix}.json")
-            curves = np.stack([_curve(seed, result["steps"]) for seed in result["seeds"]], axis=1)
-            low, high = np.array([bootstrap_interval(point, draws=1000) for point in curves]).T
-            x = np.linspace(0, result["steps"], POINTS)
-            axes.fill_between(x, low, high, color=COLORS[color], alpha=0.2, linewidth=0)
-            axes.plot(x, [interquartile_mean(point) for point in curves], color=COLORS[color], label=label)
-            axes.axhline(result["context"]["random"]["train"], color=COLORS["random"], linestyle=":", linewidth=1.0)
-            axes.axhline(result["context"]["bound"]["train"], color=COLORS["random"], linewidth=1.0)
-            label_curves(axes, task.replace("_", " "), result["steps"])
+        for kind, (color, label) in KINDS.items():
+            if result := suite.get(kind, {}).get(task):
+                _draw(axes, result, COLORS[color], label)
         axes.legend(frameon=False, fontsize=8, loc="lower right")
     return Drawn(
         figure,
@@ -44,7 +38,19 @@ def sparse(_: Curious) -> Drawn:
     )
 
 
-def _curve(seed: dict[str, Any], steps: int) -> Float[np.ndarray, " P"]:
-    """Success over the last 30 episodes that had ended by each of some steps."""
-    counts = np.searchsorted(seed["ends"], np.linspace(0, steps, POINTS), side="right")
-    return np.array([0.0, *recent_success(seed["success"])])[counts]
+def _draw(axes: Axes, result: TaskResult, color: str, label: str) -> None:
+    curves = np.stack([_curve(seed, result.steps) for seed in result.seeds], axis=1)
+    low, high = np.array([bootstrap_interval(point, draws=1000) for point in curves], float).T
+    x = np.linspace(0, result.steps, POINTS)
+    axes.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
+    axes.plot(x, [float(interquartile_mean(point)) for point in curves], color=color, label=label)
+    for name, style in (("random", ":"), ("bound", "-")):
+        if name in result.context:
+            axes.axhline(result.context[name]["train"], color=COLORS["random"], linestyle=style, linewidth=1.0)
+    label_curves(axes, result.title, result.steps)
+
+
+def _curve(seed: SeedResult, steps: int) -> Float[np.ndarray, " P"]:
+    """Return the success over the last 30 episodes that had ended by each of some steps."""
+    counts = np.searchsorted(seed.ends, np.linspace(0, steps, POINTS), side="right")
+    return np.array([0.0, *recent_success(seed.solved)])[counts]

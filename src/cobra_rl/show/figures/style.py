@@ -1,12 +1,16 @@
 """What all figures share: how they look and how they are written."""
 
+import dataclasses
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from jaxtyping import Float, UInt8
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from cobra_rl.models.world import WorldModel
+from cobra_rl.spriteworld import Spriteworld, env_spec
 
 DPI = 200
 TIGHT = {"wspace": 0.05, "hspace": 0.05, "left": 0.0, "right": 1.0, "bottom": 0.0, "top": 1.0}  # pictures in rows
@@ -21,7 +25,6 @@ COLORS = {
     "random": "#999999",
     "bound": "#009E73",
 }  # of agents, the same in all figures
-RESULTS = Path(__file__).parents[3] / "results"  # of a clone
 FRAME = "#888888"  # around pictures of scenes, which are black at their edges
 
 
@@ -32,8 +35,30 @@ class Drawn(NamedTuple):
     caption: str
 
 
+class DrawFigure(Protocol):
+    """What draws a figure."""
+
+    def __call__(self, world: WorldModel, results: Path, /) -> Drawn:
+        """Draw a figure of a world model or of the results in a folder; FileNotFoundError if it lacks them."""
+        ...
+
+
+def exploration_env(world: WorldModel) -> Spriteworld:
+    """Return Spriteworld's exploration environment with pictures as large as the world model's.
+
+    A world model of another kind of action is refused with a ValueError.
+    """
+    env = Spriteworld(dataclasses.replace(env_spec("exploration"), image_size=world.sizes.image))
+    if world.sizes.action != env.action_size:
+        raise ValueError(
+            f"This figure shows Spriteworld, whose actions have {env.action_size} dimensions; "
+            f"those of this world have {world.sizes.action}."
+        )
+    return env
+
+
 def show(axes: Axes, picture: UInt8[np.ndarray, "H W 3"] | Float[np.ndarray, "H W 3"]) -> None:
-    """A picture of a scene: pixels are squares, no ticks, a thin frame."""
+    """Show a picture of a scene: pixels are squares, no ticks, a thin frame."""
     if np.issubdtype(picture.dtype, np.floating):
         picture = np.clip(picture, 0.0, 1.0)
     axes.imshow(picture, interpolation="nearest")
@@ -43,7 +68,7 @@ def show(axes: Axes, picture: UInt8[np.ndarray, "H W 3"] | Float[np.ndarray, "H 
 
 
 def colored_masks(masks: Float[np.ndarray, "B K H W"]) -> Float[np.ndarray, "B H W 3"]:
-    """One picture a scene: a colour a slot, the background dark."""
+    """Paint one picture per scene: a colour for each slot, the first, the background, dark."""
     palette = np.array(
         [
             [0.15, 0.15, 0.15],
@@ -60,7 +85,16 @@ def colored_masks(masks: Float[np.ndarray, "B K H W"]) -> Float[np.ndarray, "B H
 
 
 def write(drawn: Drawn, name: str, folder: Path) -> Path:
-    """Writes NAME.png and, beside it, NAME.txt with the caption."""
+    """Write NAME.png and, beside it, NAME.txt with the caption.
+
+    Args:
+        drawn: The figure and its caption.
+        name: Name of the files.
+        folder: Where to write; it is made if need be.
+
+    Returns:
+        The path of the picture.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.png"
     drawn.figure.savefig(path, dpi=DPI, bbox_inches="tight", pad_inches=0.05)

@@ -1,5 +1,7 @@
 """Latent traversals: the appendix's figure of how disentangled a slot is."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,8 +10,8 @@ from matplotlib.figure import Figure
 
 from cobra_rl.evaluation.probes import FACTORS, fit_probes, importances
 from cobra_rl.evaluation.vision import TEST_SEED, fixed_scenes, matched_slots, see
-from cobra_rl.figures.style import TIGHT, Drawn, show
-from cobra_rl.pretrained import Vision
+from cobra_rl.models.world import WorldModel
+from cobra_rl.show.figures.style import TIGHT, Drawn, exploration_env, show
 from cobra_rl.spriteworld import render, state_from_sprites
 
 STEPS = np.linspace(-1.5, 1.5, 9)
@@ -17,22 +19,22 @@ LEAST = 0.1  # importance below which a latent has no label
 SCENES = 500
 
 
-def traversals(vision: Vision) -> Drawn:
-    """One row a latent, the one that matters most first; labels come from the probes."""
-    scenes = fixed_scenes(scenes=SCENES, seed=TEST_SEED)
-    slots, sprites = matched_slots(see(vision, scenes), scenes)
+def traversals(world: WorldModel, _: Path) -> Drawn:
+    """Draw one row per latent, the one that matters most first; labels come from the probes."""
+    scenes = fixed_scenes(exploration_env(world), SCENES, seed=TEST_SEED)
+    slots, sprites = matched_slots(see(world, scenes), scenes)
     half = len(slots) // 2
     first, second = (jax.tree.map(lambda factor, s=s: factor[s], sprites) for s in (slice(half), slice(half, None)))
     importance = importances(fit_probes(slots[:half], first), slots[half:], second)  # [M, F]
     order = np.argsort(-importance.sum(axis=1))
 
-    scene, slot = _example(vision)
+    scene, slot = _example(world)
     figure = Figure(figsize=(0.72 * len(STEPS), 0.72 * len(order)))
     grid = figure.subplots(len(order), len(STEPS), gridspec_kw=TIGHT)
     for row, latent in enumerate(order):
         swept = np.repeat(scene, len(STEPS), axis=0)
         swept[:, slot, latent] = STEPS
-        for axes, picture in zip(grid[row], np.asarray(vision.decode(swept).image), strict=True):
+        for axes, picture in zip(grid[row], np.asarray(world.decode(swept).image), strict=True):
             show(axes, picture)
         grid[row][0].set_ylabel(f"latent {latent + 1}", rotation=0, ha="right", va="center", labelpad=6)
         grid[row][-1].yaxis.set_label_position("right")
@@ -49,14 +51,16 @@ def traversals(vision: Vision) -> Drawn:
 
 
 def _label(importance: Float[np.ndarray, " F"]) -> str:
-    """The factors that depend on a latent: at most three, the most dependent first."""
+    """Name the factors that depend on a latent: at most three, the most dependent first."""
     strongest = [f for f in np.argsort(-importance)[:3] if importance[f] >= LEAST]
     return ", ".join(f"{FACTORS[f]} {importance[f]:.0%}" for f in strongest) or "none"
 
 
-def _example(vision: Vision) -> tuple[Float[np.ndarray, "1 K M"], int]:
-    """The slots of a scene with one triangle off the centre, and which of them is the triangle's."""
+def _example(world: WorldModel) -> tuple[Float[np.ndarray, "1 K M"], int]:
+    """Return the slots of a scene with one triangle off the centre, and which of them is the triangle's."""
     sprite = {"x": 0.45, "y": 0.55, "shape": "triangle", "angle": 20.0, "scale": 0.13, "c0": 0.6, "c1": 0.8, "c2": 1.0}
-    image = np.asarray(render(state_from_sprites([sprite]), 64))[None]
-    slot = int(jnp.argmax(vision.masks(image)[0, 1:, 29, 29])) + 1
-    return np.array(vision.encode(image)), slot
+    size = world.sizes.image
+    image = np.asarray(render(state_from_sprites([sprite]), size))[None]
+    column, row = int(sprite["x"] * size), int((1.0 - sprite["y"]) * size)
+    slot = int(jnp.argmax(world.masks(image)[0, 1:, row, column])) + 1
+    return np.array(world.encode(image)), slot

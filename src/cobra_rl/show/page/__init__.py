@@ -1,5 +1,5 @@
 """One page that tells the story of the agent, from pixels to solved tasks: `cobra report`."""
 
-from cobra_rl.report.page import write_report
+from cobra_rl.show.page.page import write_report
 
 __all__ = ["write_report"]

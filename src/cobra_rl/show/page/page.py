@@ -1,71 +1,110 @@
-"""The page: figures, films and tables put into template.html. Only `write_report` draws and writes."""
+"""The page: figures, films and tables put into page.html.j2. Only `write_report` draws and writes."""
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from string import Template
 
-from cobra_rl.figures import FIGURES
-from cobra_rl.figures.style import RESULTS
-from cobra_rl.report.measured import Measured, read, read_solved
-from cobra_rl.report.pictures import Picture, figure_html, gather_figures, gather_films
-from cobra_rl.report.sections import GROUPS, falls_short, in_short, task_name, task_sections
-from cobra_rl.report.tables import CURIOUS, IMAGINE, Row, explore_table, scenes_table, task_table, vision_table
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from cobra_rl.agent import Agent
 from cobra_rl.runtime.storage import write_atomically
+from cobra_rl.show.figures import FIGURES, solving
+from cobra_rl.show.page import rows, sections
+from cobra_rl.show.page.pictures import Picture, gather_figures, gather_films
+from cobra_rl.show.results import RESULTS, TaskResult, read_explore, read_suite, read_task, read_vision
+from cobra_rl.worlds import find_world
 
-REWARD = "“Reward”: that of an episode's last step; a random policy has 0 and a search that knows all has 1."
 FOLDED = {"rollout_sheet": "Sixteen scenes, not chosen", "traversals": "What each latent does"}
 
 
-def write_report(out: Path, figures: Path, results: Path = RESULTS) -> Path:
-    """Draws the figures that are missing in the folder `figures`, and writes the page."""
+def write_report(
+    out: Path,
+    figures: Path,
+    results: Path = RESULTS,
+    world: Path | None = None,
+    agents: Callable[[str], Agent] | None = None,
+    say: Callable[[str], None] = print,
+) -> Path:
+    """Draws the figures that are missing and writes the page, a single HTML file that opens anywhere.
+
+    Args:
+        out: the file to write.
+        figures: folder of the figures; those that it lacks are drawn into it.
+        results: folder of results, laid out as `show.results` describes.
+        world: folder of the world model that figures are drawn from; None: the shipped one.
+        agents: the agent to draw for each task; None: the shipped ones.
+        say: is told what is being drawn, and what is left out and why.
+
+    Returns:
+      The file that was written.
+    """
     if not results.is_dir():
-        raise FileNotFoundError(
-            "The report is made from the results of a clone, and this is an installed package without them."
-        )
+        raise FileNotFoundError(f"--results is {results}, which is no folder of results.")
     if out.is_dir():
         raise ValueError(f"--out is {out}, a folder; it must be the name of a file, such as runs/report.html.")
     if figures.exists() and not figures.is_dir():
         raise ValueError(f"--figures is {figures}, a file; it must be a folder.")
-    pictures = gather_figures(figures, FIGURES, results)
-    page = build(results, pictures, gather_films(results.parent / "docs"))
-    write_atomically(out, page.encode())
-    print(f"The report ({len(page) / 1e6:.1f} MB, opens in any browser): {out}")
+    drawers = dict(FIGURES)
+    if agents is not None and "solving" in drawers:
+        drawers["solving"] = functools.partial(solving, agents=agents)
+    pictures = gather_figures(figures, drawers, results, find_world(world), say)
+    films = gather_films() if world is None and agents is None else {}  # they show the shipped agents
+    write_atomically(out, build(results, pictures, films).encode())
     return out
 
 
-def build(results: Path, pictures: Mapping[str, Picture], films: Mapping[str, Picture]) -> str:
-    """The page, from the results of a clone and the pictures there are."""
-    template = Template(_text("template.html"))
-    vision, explore, random = (read(results, f"{name}.json") for name in ("vision", "explore", "explore_random"))
-    demo, solved = read(results, "demo.json"), read_solved(results)
-    figures = {name: figure_html(picture, FOLDED.get(name, "")) for name, picture in pictures.items()}
-    parts = {f"figure_{name}": text for name, text in figures.items()}
-    parts |= {f"film_{name}": figure_html(film) for name, film in films.items()}
-    parts["film_first"] = parts.pop("film_cobra", None) or parts.pop("film_solving", "")
-    parts["style"] = _text("style.css")
-    parts["in_short"] = in_short(vision, explore, solved)
-    if vision:
-        parts |= {"table_vision": vision_table(vision), "table_scenes": scenes_table(vision)}
-    if explore:
-        parts["table_imagine"] = explore_table(explore, random, IMAGINE)
-        parts["table_curious"] = explore_table(explore, None, CURIOUS)
-    if demo:
-        parts["table_demo"] = _demo(demo)
-    if any("normalised_reward_train" in of.record["seeds"][0] for tasks in solved.values() for of in tasks.values()):
-        parts["reward_note"] = REWARD
-    parts["results"] = task_sections(solved, figures)
-    parts["short"] = falls_short(vision, explore, solved)
-    places = template.get_identifiers()
-    grouped = {name for group in GROUPS for name in group.figures}
-    homeless = [text for name, text in figures.items() if f"figure_{name}" not in places and name not in grouped]
-    parts["figures_more"] = "".join(homeless)
-    return template.substitute(dict.fromkeys(places, "") | parts)
+def build(results: Path, figures: Mapping[str, Picture], films: Mapping[str, Picture]) -> str:
+    """Renders the page.
+
+    Args:
+        results: folder of results; what is missing there is left out.
+        figures: figures by name; one that has no place on the page is shown at the end of its results.
+        films: films by name.
+
+    Returns:
+      HTML that loads nothing else.
+    """
+    vision, explore, random = read_vision(results), read_explore(results), read_explore(results, "explore_random")
+    demo, suite = read_task(results, "demo"), read_suite(results)
+    shown: set[str] = set()
+
+    def place(name: str) -> Picture | None:
+        shown.add(name)
+        return figures.get(name)
+
+    return (
+        _templates()
+        .get_template("page.html.j2")
+        .render(
+            style=Markup(Path(__file__).with_name("style.css").read_text(encoding="utf-8")),
+            figure=place,
+            other_figures=lambda: [picture for name, picture in figures.items() if name not in shown],
+            folded=FOLDED,
+            films=films,
+            first_film=films.get("cobra") or films.get("solving"),
+            tiles=sections.tiles(vision, explore, suite),
+            vision=vision,
+            explore=explore,
+            random=random,
+            rows=rows,
+            demo=[rows.task_row(demo, f"{demo.title}, {demo.steps:,} rewarded steps")] if demo else [],
+            groups=sections.task_groups(suite, figures),
+            shortfalls=sections.shortfalls(vision, explore, suite),
+            has_rewards=any(_has_reward(result) for of in suite.values() for result in of.values()),
+        )
+    )
 
 
-def _demo(demo: Measured) -> str:
-    problem, steps = demo.record["problem"], demo.record["steps"]
-    return task_table([Row(f"{task_name(problem['task'])}, {steps:,} rewarded steps", demo)])
+def _has_reward(result: TaskResult) -> bool:
+    return result.normalised_reward("train") is not None
 
 
-def _text(name: str) -> str:
-    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+@functools.cache
+def _templates() -> Environment:
+    folder = FileSystemLoader(Path(__file__).parent)
+    templates = Environment(
+        loader=folder, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    templates.filters["prose"] = rows.prose
+    return templates

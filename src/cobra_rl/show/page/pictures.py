@@ -1,7 +1,6 @@
-"""The report's figures and films: gathered, drawn if need be, and embedded."""
+"""The page's figures and films: gathered, drawn if need be, and made ready to be embedded."""
 
 import base64
-import html
 import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,11 +8,12 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from cobra_rl.figures import Drawn, write
-from cobra_rl.pretrained import SHIPPED, Curious, load_pretrained
-from cobra_rl.report.tables import prose
+from cobra_rl.agent import TASKS
+from cobra_rl.show.figures import DrawFigure, write
+from cobra_rl.worlds import SHIPPED, load_world
 
-READ = {  # figures that show results: what they read of results/
+DOCS = Path(__file__).parents[2] / "docs"  # of a clone, and its films inside the installed package
+READ = {  # figures that show results: what they read of the folder of results
     "emergence": "explore*.jsonl",
     "performance": "*/*.json",
     "sparse": "solve/*-sparse*.json",
@@ -36,9 +36,9 @@ FILMS = {  # of docs/: caption and command
         "cobra play-random",
     ),
 }
-FILM = 600  # pixels of the page that a film is wide, at least
+FILM_WIDTH = 600  # pixels of the page that a film is wide, at least
 SWIPED = 560  # pixels; wider pictures are swiped on a phone, not shrunk
-PIXELS = 2  # of a figure, to a pixel of the page: sharp on fine screens
+DENSITY = 2  # pixels of a figure to a pixel of the page: sharp on fine screens
 
 
 class Picture(NamedTuple):
@@ -49,65 +49,74 @@ class Picture(NamedTuple):
     command: str
     note: str = ""  # what is to be said about its age
 
+    def embedded(self) -> "Embedded":
+        """Returns the picture as the template needs it."""
+        with Image.open(io.BytesIO(self.data)) as image:
+            (width, height), kind = image.size, (image.format or "png").lower()
+        natural = width if kind == "gif" else width // DENSITY
+        shown = max(natural, FILM_WIDTH) if kind == "gif" else natural
+        uri = f"data:image/{kind};base64,{base64.b64encode(self.data).decode()}"
+        return Embedded(uri, width, height, shown, natural > SWIPED)
+
+
+class Embedded(NamedTuple):
+    """An image as a data URI, its size, and how it is to be laid out."""
+
+    uri: str
+    width: int
+    height: int
+    shown_width: int
+    is_wide: bool
+
 
 def gather_figures(
     folder: Path,
-    drawers: Mapping[str, Callable[[Curious], Drawn]],
+    drawers: Mapping[str, DrawFigure],
     results: Path,
-    load: Callable[[], Curious] = load_pretrained,
+    world: Path = SHIPPED,
+    say: Callable[[str], None] = print,
 ) -> dict[str, Picture]:
-    """All figures of `folder`; those that are missing there are drawn. Those that cannot be drawn are left out."""
-    figures, agent = {}, None
+    """Gathers all figures of a folder; those that are missing there are drawn, those that cannot be are left out.
+
+    Args:
+        folder: folder of the figures.
+        drawers: what draws each figure.
+        results: folder of the results that they show.
+        world: folder of the world model that they are drawn from.
+        say: is told what is being drawn, and what is left out and why.
+
+    Returns:
+      The figures by name.
+    """
+    figures, model = {}, None
     for name, draw in drawers.items():
         path = folder / f"{name}.png"
         text = path.with_suffix(".txt")
         if not (path.exists() and text.exists()):
-            print(f"{name}: drawing ...", flush=True)
-            agent = agent or load()
+            say(f"{name}: drawing ...")
+            model = model or load_world(world)
             try:
-                write(draw(agent), name, folder)
+                write(draw(model, results), name, folder)
             except (FileNotFoundError, ValueError) as error:  # no results, no agent of a task
-                print(f"{name}: left out. {error}", flush=True)
+                say(f"{name}: left out. {error}")
                 continue
-        note = _age(path, name, results)
-        print(f"{name}: {path}{note and '. ' + note}", flush=True)
+        note = _age(path, name, results, world)
+        say(f"{name}: {path}{note and '. ' + note}")
         figures[name] = Picture(path.read_bytes(), text.read_text().strip(), f"cobra figures {name}", note)
     return figures
 
 
-def gather_films(folder: Path) -> dict[str, Picture]:
-    """The films of `folder` that exist."""
+def gather_films(folder: Path = DOCS) -> dict[str, Picture]:
+    """Gathers the films of a folder; those that it lacks are left out."""
     paths = {name: folder / f"{name}.gif" for name in FILMS}
     return {name: Picture(path.read_bytes(), *FILMS[name]) for name, path in paths.items() if path.exists()}
 
 
-def figure_html(picture: Picture, folded: str = "") -> str:
-    """A picture on a white card, with its caption and the command that made it; `folded` heads it if it is to open."""
-    with Image.open(io.BytesIO(picture.data)) as image:
-        (width, height), kind = image.size, (image.format or "png").lower()
-    natural = width if kind == "gif" else width // PIXELS
-    wide = ' class="wide"' if natural > SWIPED else ""
-    shown = max(natural, FILM) if kind == "gif" else natural
-    data = base64.b64encode(picture.data).decode()
-    note = f' <strong class="note">{html.escape(picture.note)}</strong>' if picture.note else ""
-    card = (
-        f'<figure{wide}>\n<div class="card scroll" tabindex="0" style="--width: {shown}px">'
-        f'<img src="data:image/{kind};base64,{data}" width="{width}" height="{height}" '
-        f'alt="{html.escape(picture.caption)}"></div>\n'
-        f"<figcaption>{prose(picture.caption)}{note} <code>{html.escape(picture.command)}</code></figcaption>\n"
-        "</figure>\n"
-    )
-    return f"<details><summary>{html.escape(folded)}</summary>\n{card}</details>\n" if folded else card
-
-
-def _age(path: Path, name: str, results: Path) -> str:
-    """A figure that is older than what it shows says so."""
-    if name in READ:
-        sources = list(results.glob(READ[name]))
-    elif name == "solving":
-        sources = list(SHIPPED.rglob("*.safetensors"))
-    else:
-        sources = [SHIPPED / part / "weights.safetensors" for part in ("vision", "transition", "exploration")]
+def _age(path: Path, name: str, results: Path, world: Path) -> str:
+    """Returns a sentence if a figure is older than what it shows."""
+    shown = [world, TASKS] if name == "solving" else [world]
+    weights = (file for folder in shown for file in folder.rglob("*.safetensors"))
+    sources = results.glob(READ[name]) if name in READ else weights
     if any(source.stat().st_mtime > path.stat().st_mtime for source in sources):
         return "Drawn before the latest weights or results; draw it anew:"
     return ""

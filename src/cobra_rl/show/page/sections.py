@@ -1,15 +1,20 @@
-"""The parts of the report that depend on which results there are: tasks, what falls short, the figures in short."""
+"""The parts of the page that depend on which results there are: tiles, groups of tasks, what falls short."""
 
-import html
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from cobra_rl.evaluation.report import EXPLORE_ROWS, VISION_ROWS
-from cobra_rl.report.measured import Measured, Solved, of_seeds, score
-from cobra_rl.report.tables import ASKED_EXPLORE, ASKED_VISION, IMAGINE, Row, bound, missed, prose, shown, task_table
-from cobra_rl.spriteworld import MODES, TASKS
+from cobra_rl.show.page.rows import IMAGINE, TaskRow, misses, task_row
+from cobra_rl.show.results import EXPLORE, SOLVED, TASK, VISION, ExploreResult, Suite, TaskResult, VisionResult
+from cobra_rl.show.tables import bound, share, shown
+from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE
 
-ENOUGH = 0.9  # success that counts as solved
+
+class Tile(NamedTuple):
+    """A number at the top of the page, and the section that it leads to."""
+
+    section: str
+    value: str
+    text: str
 
 
 class Group(NamedTuple):
@@ -19,6 +24,23 @@ class Group(NamedTuple):
     text: str
     figures: tuple[str, ...]
     kinds: Mapping[str, str]  # what was run -> what its rows are called beside the task
+
+
+class FilledGroup(NamedTuple):
+    """A group and its rows."""
+
+    title: str
+    text: str
+    figures: tuple[str, ...]
+    rows: list[TaskRow]
+
+
+class Shortfall(NamedTuple):
+    """Something that was asked and not reached, or not measured; `section` is "" if there is none to lead to."""
+
+    section: str
+    subject: str
+    text: str
 
 
 GROUPS = (
@@ -53,95 +75,74 @@ GROUPS = (
         {"solve-released": ""},
     ),
 )
+NO_BASELINE = "The paper's model-free baselines (MPO) have not been run: nothing here is beside another agent."
 
 
-def task_name(task: str) -> str:
-    """As a person reads it."""
-    return task.replace("goal_finding_", "goal finding: ").replace("_", " ")
-
-
-def task_sections(solved: Solved, figures: Mapping[str, str]) -> str:
-    """A heading, a sentence, figures and a table for each group that has been measured."""
+def task_groups(suite: Suite, figures: Collection[str]) -> list[FilledGroup]:
+    """Returns the groups that have results or a figure."""
     known = {kind for group in GROUPS for kind in group.kinds}
-    others = {kind: kind.partition("-")[2] for kind in solved if kind not in known}
-    parts = []
+    others = {kind: kind.partition("-")[2] or kind for kind in suite if kind not in known}
+    groups = []
     for group in (*GROUPS, Group("Other runs", "", (), others)):
-        rows = list(_rows(group, solved))
-        drawn = "".join(figures.get(name, "") for name in group.figures)
-        if rows or drawn:
-            text = f"<p>{html.escape(group.text)}</p>\n" if group.text else ""
-            parts.append(f"<h3>{html.escape(group.title)}</h3>\n{text}{drawn}{task_table(rows) if rows else ''}\n")
-    return "".join(parts) or ("<p>No task has been measured here yet: <code>cobra solve all --seeds 5</code>.</p>")
+        rows = list(_rows(group, suite))
+        if rows or any(name in figures for name in group.figures):
+            groups.append(FilledGroup(group.title, group.text, group.figures, rows))
+    return groups
 
 
-def _rows(group: Group, solved: Solved) -> Iterator[Row]:
-    """Task by task; COBRA's own results stand beside others only where there are others."""
-    special = [kind for kind in group.kinds if kind != "solve"] or ["solve"]
-    for task in TASKS:
-        if any(task in solved.get(kind, {}) for kind in special):
-            for kind, label in group.kinds.items():
-                if result := solved.get(kind, {}).get(task):
-                    yield Row(task_name(task) + (f", {label}" if label else ""), result)
-
-
-def falls_short(vision: Measured | None, explore: Measured | None, solved: Solved) -> str:
-    """A list: what was asked and not reached, the tasks that were not solved, and what was not measured."""
-    lines = []
-    if vision:
-        scores = vision.record["figures"]["paper/exploration/train"]
-        lines += [(miss, "look") for miss in missed(scores, VISION_ROWS, ASKED_VISION)]
-    if explore:
-        found = missed(explore.record["figures"], EXPLORE_ROWS, ASKED_EXPLORE)
-        lines += [(miss, "imagine" if miss.name in IMAGINE else "curious") for miss in found]
-    items = [
-        f'<a href="#{place}">{prose(miss.heading)}</a>: {shown(miss.name, miss.value)}, '
-        f"asked {bound(miss.name, miss.asked)}."
-        for miss, place in lines
-    ]
-    main = solved.get("solve", {})
-    items += [
-        f'<a href="#results">{html.escape(task_name(task) + rules)}</a>: {html.escape("; ".join(lines))}.'
-        for kind, rules in (("solve", ""), ("solve-released", ", by the released rules"))
-        for task, result in solved.get(kind, {}).items()
-        if (lines := list(_unsolved(result)))
-    ]
-    if absent := [task_name(task) for task in TASKS if task != "exploration" and task not in main]:
-        items.append(f"Not measured yet: {html.escape(', '.join(absent))}.")
-    if not any(kind.startswith("mpo") for kind in solved):
-        items.append("The paper's model-free baselines (MPO) have not been run: nothing here is beside another agent.")
-    return "\n".join(f"<li>{item}</li>" for item in items)
-
-
-def _unsolved(result: Measured) -> Iterator[str]:
-    """The seeds that never got to 90 %, and the modes whose success is below."""
-    seeds, steps = len(result.record["seeds"]), result.record["steps"]
-    if never := seeds - len(of_seeds(result, "steps_to_90")):
-        yield f"{never} of {seeds} seeds never got to 90\u00a0% within {steps:,} rewarded steps"
-    for mode in MODES:
-        found = score(of_seeds(result, f"success_{mode}")).mean
-        if found < ENOUGH:
-            yield f"{found:.1%} success in {mode} mode"
-
-
-def in_short(vision: Measured | None, explore: Measured | None, solved: Solved) -> str:
-    """A few figures at the top; each leads to where its command stands."""
-    tiles = []
-    if vision:
-        scores = vision.record["figures"]["paper/exploration/train"]
-        tiles.append(("look", shown("alone", scores["alone"]), "of sprites have a slot to themselves"))
-    if explore:
-        scores = explore.record["figures"]
-        ratio = f"{scores['ratio_to_unchanged']:.1%}"
-        tiles.append(("imagine", ratio, "of the pixel error of imagining no change"))
-        uniform = shown("hit_rate", scores["hit_rate_uniform"])
-        tiles.append(
-            ("curious", shown("hit_rate", scores["hit_rate"]), f"of clicks strike a sprite; at random {uniform}")
-        )
-    if main := solved.get("solve"):
+def tiles(vision: VisionResult | None, explore: ExploreResult | None, suite: Suite) -> list[Tile]:
+    """Returns a few numbers for the top; each leads to where its command stands."""
+    found = []
+    if vision and (alone := vision.main.get("alone")) is not None:
+        found.append(Tile("look", shown(VISION["alone"], alone), "of sprites have a slot to themselves"))
+    metrics = explore.metrics if explore else {}
+    if isinstance(ratio := metrics.get("ratio_to_unchanged"), float):
+        found.append(Tile("imagine", share(ratio), "of the pixel error of imagining no change"))
+    if "hit_rate" in metrics:
+        hits, uniform = (shown(EXPLORE[name], metrics.get(name)) for name in ("hit_rate", "hit_rate_uniform"))
+        found.append(Tile("curious", hits, f"of clicks strike a sprite; at random {uniform}"))
+    if main := suite.get("solve"):
         for mode, text in zip(MODES, ("solved in training mode", "solved in test mode"), strict=True):
-            won = sum(score(of_seeds(result, f"success_{mode}")).mean >= ENOUGH for result in main.values())
-            tiles.append(("results", f"{won} of {len(main)}", f"tasks {text} (≥\u00a090\u00a0%)"))
-    return "\n".join(
-        f'<a class="tile" href="#{place}"><b>{html.escape(figure)}</b> <span>{html.escape(text)}</span></a>'
-        for place, figure, text in tiles
-    )
+            won = sum(result.success(mode).mean >= SOLVED for result in main.values())
+            found.append(Tile("results", f"{won} of {len(main)}", f"tasks {text} (≥\u00a090\u00a0%)"))
+    return found
+
+
+def shortfalls(vision: VisionResult | None, explore: ExploreResult | None, suite: Suite) -> list[Shortfall]:
+    """Returns the targets that were not met, the tasks that were not solved, and what was not measured."""
+    found = []
+    for miss in misses(vision.main, VISION) if vision else ():
+        found.append(Shortfall("look", miss.heading, f"{miss.value}, asked {miss.target}"))
+    for miss in misses(explore.metrics, EXPLORE) if explore else ():
+        section = "imagine" if miss.name in IMAGINE else "curious"
+        found.append(Shortfall(section, miss.heading, f"{miss.value}, asked {miss.target}"))
+    for kind, rules in (("solve", ""), ("solve-released", ", by the released rules")):
+        for result in suite.get(kind, {}).values():
+            if lines := list(_unsolved(result)):
+                found.append(Shortfall("results", result.title + rules, "; ".join(lines)))
+    if absent := [SUITE[task].title for task in REWARDED if task not in suite.get("solve", {})]:
+        found.append(Shortfall("", "", f"Not measured yet: {'; '.join(absent)}."))
+    if not any(kind.startswith("mpo") for kind in suite):
+        found.append(Shortfall("", "", NO_BASELINE))
+    return found
+
+
+def _rows(group: Group, suite: Suite) -> Iterator[TaskRow]:
+    """Yields rows task by task; COBRA's own results stand beside others only where there are others."""
+    special = [kind for kind in group.kinds if kind != "solve"] or ["solve"]
+    tasks = dict.fromkeys(task for kind in special for task in suite.get(kind, {}))
+    for task in sorted(tasks, key=lambda task: REWARDED.index(task) if task in REWARDED else len(REWARDED)):
+        for kind, label in group.kinds.items():
+            if result := suite.get(kind, {}).get(task):
+                yield task_row(result, result.title + (f", {label}" if label else ""))
+
+
+def _unsolved(result: TaskResult) -> Iterator[str]:
+    """Yields how many seeds never got to 90 %, and the modes whose success is below its target."""
+    seeds, counts = len(result.seeds), result.counts("steps_to_90")
+    if never := sum(value is None for value in counts):
+        yield f"{never} of {seeds} seeds never got to 90\u00a0% within {result.steps:,} rewarded steps"
+    for mode in MODES:
+        mean, metric = result.success(mode).mean, TASK[f"success_{mode}"]
+        if metric.target and not metric.target.met_by(float(mean)):
+            yield f"{share(mean)} success in {mode} mode, asked {bound(metric)}"
