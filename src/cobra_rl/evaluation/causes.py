@@ -9,10 +9,9 @@ Four searches, in scenes that the agent comes to; what each one's action truly b
 
 From each to the next, reward is lost by one thing more: proposals; vision and reward predictor; imagination.
 
-Axes: N scenes, P proposals, K slots, M latents.
+Axes: B scenes, P proposals, K slots, M latents, A action dimension.
 """
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -23,37 +22,41 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from cobra_rl.agents.learner import Frozen, choose
-from cobra_rl.agents.search import Choice
+from cobra_rl.agents.cobra import CobraParams, choose, cobra_policy
+from cobra_rl.agents.planners import Choice
 from cobra_rl.config import TaskConfig
-from cobra_rl.evaluation.task import Policy, knowing, searching, visited
-from cobra_rl.models import monet
-from cobra_rl.models.reward import Reward
+from cobra_rl.evaluation.task import knowing, noise_free, visited
 from cobra_rl.spriteworld import EnvState, Spriteworld
 
 CAUSES = ("proposals", "vision and reward", "imagination")
 
 
 class Worth(NamedTuple):
-    """True rewards of the next scene, and of the present one."""
+    """True rewards of the present scene, and of the one that each search leads to."""
 
-    now: Float[Array, " N"]
-    ideal: Float[Array, " N"]
-    proposed: Float[Array, " N"]
-    seen: Float[Array, " N"]
-    chosen: Float[Array, " N"]
+    now: Float[Array, " B"]
+    ideal: Float[Array, " B"]
+    proposed: Float[Array, " B"]
+    seen: Float[Array, " B"]
+    chosen: Float[Array, " B"]
 
 
-def reward_lost(
-    config: TaskConfig, frozen: Frozen, predictor: Reward, env: Spriteworld, scenes: int, seed: int
-) -> dict[str, float]:
-    """What there was to gain in a step, on average, and how much of it each cause lost.
+def reward_lost(config: TaskConfig, params: CobraParams, env: Spriteworld, scenes: int, seed: int) -> dict[str, float]:
+    """Measure what there was to gain in a step, on average, and how much of it each cause lost.
 
-    Rewards count up to `config.most_reward`.
+    Args:
+      config: of the agent; rewards count up to `config.reward_cap`.
+      params: the agent's world model and reward predictor.
+      env: the environment that it plays in.
+      scenes: how many of the scenes that it comes to are looked at.
+      seed: decides scenes, noise and proposals.
+
+    Returns:
+      "to gain" and a loss for each of `CAUSES`, in reward.
     """
-    parts = (frozen, predictor)
-    states = visited(searching(config, env), parts, env, scenes, seed)
-    worth: Worth = jax.device_get(_compiled(config, env)(parts, states, jax.random.split(jax.random.key(seed), scenes)))
+    states = visited(cobra_policy(config), params, env, scenes, seed)
+    keys = jax.random.split(jax.random.key(seed), scenes)
+    worth: Worth = jax.device_get(_compiled(config, env)(params, states, keys))
     gain = float(np.mean(worth.ideal - worth.now))
     steps = zip(CAUSES, worth[1:], worth[2:], strict=False)
     return {"to gain": gain} | {cause: float(np.mean(more - less)) for cause, more, less in steps}
@@ -61,41 +64,48 @@ def reward_lost(
 
 @functools.cache
 def _compiled(config: TaskConfig, env: Spriteworld) -> Callable[..., Worth]:
-    """For all seeds of a run: what they learnt is an argument."""
+    """Compile the four searches once for all seeds of a run: what they learnt is an argument."""
 
-    def look(parts: tuple[Frozen, Reward], images: Array) -> Array:
-        return parts[1](monet.encode(parts[0].vision, images))
+    def look(params: CobraParams, images: Array) -> Array:
+        return params.predictor(params.world.encode(images))
 
-    def find(parts: tuple[Frozen, Reward], state: EnvState, key: PRNGKeyArray) -> Choice:
-        return choose(config, *parts, monet.encode(parts[0].vision, env.draw(state)[None])[0], key)
+    def find(params: CobraParams, state: EnvState, key: PRNGKeyArray) -> Choice:
+        return choose(config, params, params.world.encode(env.draw(state)[None])[0], key)
 
-    return eqx.filter_jit(four_searches(env, find, look, config.most_reward))
+    return eqx.filter_jit(four_searches(env, find, look, config.reward_cap))
 
 
 def four_searches(
     env: Spriteworld,
     find: Callable[[Any, EnvState, PRNGKeyArray], Choice],
     look: Callable[[Any, Array], Array],
-    most_reward: float | None = None,
+    reward_cap: float | None = None,
 ) -> Callable[..., Worth]:
-    """A function of (parts, states of N scenes, N keys).
+    """Build a function that compares the four searches.
 
-    `find` is the agent's own search; `look` gives what images [P, H, W, 3] seem to be worth.
+    Args:
+      env: the environment, whose state, dynamics and task the first searches know.
+      find: the agent's own search: (params, state, key) -> Choice.
+      look: what the agent takes pictures to be worth: (params, images [P, H, W, 3]) -> [P].
+      reward_cap: rewards count up to this.
+
+    Returns:
+      A pure function: (params, states of B scenes, B keys) -> Worth.
     """
-    still = Spriteworld(dataclasses.replace(env.spec, motion_noise=0.0))
-    ideal: Policy = knowing(env)
+    still = noise_free(env)
+    ideal = knowing(env)
 
-    def one(parts: Any, state: EnvState, key: PRNGKeyArray) -> Worth:
-        choice = find(parts, state, key)
-        after, rewards, *_ = jax.vmap(lambda action: still.advance(key, state, action))(choice.actions)
-        best = ideal(None, jax.tree.map(lambda leaf: leaf[None], state), key[None])[0]
+    def compare(params: Any, state: EnvState, key: PRNGKeyArray) -> Worth:
+        choice = find(params, state, key)
+        after = jax.vmap(lambda action: still.advance(key, state, action))(choice.actions)
+        best = ideal.act(None, jax.tree.map(lambda leaf: leaf[None], state), key[None])[0]
         found = Worth(
             now=still.spec.task(state.sprites)[0],
-            ideal=still.advance(key, state, best)[1],
-            proposed=rewards.max(),
-            seen=rewards[jnp.argmax(look(parts, jax.vmap(env.draw)(after)))],
-            chosen=still.advance(key, state, choice.action)[1],
+            ideal=still.advance(key, state, best).reward,
+            proposed=after.reward.max(),
+            seen=after.reward[jnp.argmax(look(params, jax.vmap(env.draw)(after.state)))],
+            chosen=still.advance(key, state, choice.action).reward,
         )
-        return jax.tree.map(lambda reward: jnp.clip(reward, max=most_reward), found)
+        return jax.tree.map(lambda reward: jnp.clip(reward, max=reward_cap), found)
 
-    return lambda parts, *rows: jax.lax.map(lambda row: one(parts, *row), rows)
+    return lambda params, *rows: jax.lax.map(lambda row: compare(params, *row), rows)

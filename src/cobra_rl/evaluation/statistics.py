@@ -46,7 +46,7 @@ class Summary(NamedTuple):
 
 
 def exact(value: Number) -> Exact:
-    """Converts a number to the fraction that its shortest decimal states: 0.995 to 199/200.
+    """Convert a number to the fraction that its shortest decimal states: 0.995 to 199/200.
 
     Args:
       value: an integer, a fraction, or a float that is finite or infinite.
@@ -60,7 +60,7 @@ def exact(value: Number) -> Exact:
 
 
 def interquartile_mean(values: Values) -> Exact:
-    """Computes the mean of the middle half of the values; at its edges, values count in part.
+    """Compute the mean of the middle half of the values; at its edges, values count in part.
 
     Args:
       values: one number per seed; math.inf is larger than all others.
@@ -77,7 +77,7 @@ def interquartile_mean(values: Values) -> Exact:
 
 
 def bootstrap_interval(values: Values, level: float = LEVEL, draws: int = DRAWS) -> tuple[Exact, Exact]:
-    """Computes the percentile bootstrap interval of the interquartile mean.
+    """Compute the percentile bootstrap interval of the interquartile mean.
 
     Seeds are resampled with NumPy's generator 0, whose integers do not depend on the processor; all sums
     are sums of integers.
@@ -123,7 +123,7 @@ def _weights(seeds: int) -> Int[np.ndarray, " S"]:
 
 
 def summary(values: Values) -> Summary:
-    """Computes the interquartile mean over seeds and its 95 % bootstrap interval.
+    """Compute the interquartile mean over seeds and its 95 % bootstrap interval.
 
     Args:
       values: one number per seed.
@@ -139,16 +139,13 @@ def _summary(values: tuple[Exact, ...]) -> Summary:
     return Summary(interquartile_mean(values), *bootstrap_interval(values), len(values))
 
 
-score = summary  # its name in tables
-
-
 def or_never(counts: Sequence[int | None]) -> list[float | int]:
-    """Replaces None, a seed that never got there, by math.inf."""
+    """Replace None, a seed that never got there, by math.inf."""
     return [math.inf if count is None else count for count in counts]
 
 
 def count_summary(counts: Sequence[int | None]) -> str:
-    """Writes steps or episodes that seeds needed: "1,854", "1,854; 4 of 5 seeds" or "2 of 5 seeds".
+    """Write steps or episodes that seeds needed: "1,854", "1,854; 4 of 5 seeds" or "2 of 5 seeds".
 
     Args:
       counts: one count per seed; None for a seed that never got there.
@@ -164,12 +161,12 @@ def count_summary(counts: Sequence[int | None]) -> str:
 
 
 def percent(value: Number, digits: int = 1) -> str:
-    """Writes a share in percent, halves rounded up: "99.7 %" for 0.9965."""
+    """Write a share in percent, halves rounded up: "99.7 %" for 0.9965."""
     return _decimal(100 * Fraction(exact(value)), digits) + " %"
 
 
 def count(value: Number | None) -> str:
-    """Writes a count, halves rounded up: "1,854"; "-" for None and for infinity."""
+    """Write a count, halves rounded up: "1,854"; "-" for None and for infinity."""
     return "-" if value is None or value == math.inf else _decimal(Fraction(exact(value)), 0)
 
 

@@ -1,11 +1,10 @@
-"""Measures of the task phase: greedy success, steps to 90 %, and policies to compare with.
+"""Measures of the task phase: success of greedy episodes, the window of 90 %, and policies to compare with.
 
-Axes: E episodes played side by side, P proposals.
+Axes: E episodes played side by side, A action dimension, P proposals.
 """
 
 import dataclasses
 import functools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,136 +14,199 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
-from cobra_rl.agents.learner import Frozen, choose
-from cobra_rl.config import TaskConfig
-from cobra_rl.models import monet
-from cobra_rl.models.reward import Reward
-from cobra_rl.spriteworld import MODES, EnvState, Spriteworld, make, where_rows
+from cobra_rl.agents.base import Policy
+from cobra_rl.spriteworld import EnvState, Spriteworld
+from cobra_rl.spriteworld.base import Environment, auto_reset
 
 WINDOW, ENOUGH = 30, 27  # episodes, and how many of them must succeed: 90 %
 CONTEXT = {"random": "random policy", "bound": "one-step search that knows all"}  # what to compare with
-SIDE_BY_SIDE = 16  # more are slower an image, and wait longer for the last
-
-Values = Sequence[float] | np.ndarray
-# (parameters, states of E environments, E keys) -> actions [E, 4]
-Policy = Callable[[Any, EnvState, Key[Array, " E"]], Array]
+SIDE_BY_SIDE = 16  # episodes; more take longer per image, and wait longer for the last one
 
 
 class Played(NamedTuple):
-    """Episodes, each to its end."""
+    """Episodes, each played to its end."""
 
     success: Bool[np.ndarray, " E"]
     reward: Float[np.ndarray, " E"]  # of the last step
     steps: Int[np.ndarray, " E"]
 
 
-def play_episodes(policy: Policy, parameters: Any, env: Spriteworld, episodes: int, seed: int) -> Played:
-    """Episodes from fresh scenes, the same for the same seed: where one has ended, the next begins.
+class Playing(NamedTuple):
+    """Episodes under way."""
 
-    `policy` is compiled once for each environment.
+    states: Any  # of the environments, with a leading axis E
+    episode: Int[Array, " E"]  # its number, which decides its random keys
+    age: Int[Array, " E"]  # steps taken since it began
+
+
+class Turn(NamedTuple):
+    """What one step of each episode came to."""
+
+    done: Bool[Array, " E"]
+    success: Bool[Array, " E"]
+    reward: Float[Array, " E"]
+    steps: Int[Array, " E"]
+
+
+def play_episodes(policy: Policy, params: Any, env: Environment, episodes: int, seed: int) -> Played:
+    """Play episodes from fresh scenes; where one ends, the next begins.
+
+    Args:
+      policy: how to act; compiled once for each environment.
+      params: what the policy learnt.
+      env: the environment.
+      episodes: how many episodes to play.
+      seed: decides scenes, noise and actions; an episode's do not depend on how many are played.
+
+    Returns:
+      Success, last reward and length of each episode.
     """
     begin, turn = _compiled(policy, env)
-    key, current = jax.random.key(seed), np.arange(SIDE_BY_SIDE)  # the episodes under way
-    states, fresh = begin(key, current), np.zeros(SIDE_BY_SIDE, bool)
+    key, limit = jax.random.key(seed), jnp.int32(episodes)
+    playing: Playing = begin(key)
     played = Played(np.zeros(episodes, bool), np.zeros(episodes), np.zeros(episodes, int))
-    while (counts := current < episodes).any():
-        states, *outcome = turn(parameters, states, key, current, fresh)
+    while ((number := np.asarray(playing.episode)) < episodes).any():
+        playing, outcome = turn(params, playing, key, limit)
         done, *values = (np.asarray(value) for value in outcome)
-        fresh = done & counts
+        ended = done & (number < episodes)
         for kept, value in zip(played, values, strict=True):
-            kept[current[fresh]] = value[fresh]
-        current = np.where(fresh, current.max() + np.cumsum(fresh), current)
+            kept[number[ended]] = value[ended]
     return played
 
 
-def visited(policy: Policy, parameters: Any, env: Spriteworld, scenes: int, seed: int, every: int = 4) -> EnvState:
-    """Scenes in which a policy has to act: of every fourth step of episodes side by side."""
+def visited(policy: Policy, params: Any, env: Environment, scenes: int, seed: int, every: int = 4) -> Any:
+    """Collect states in which a policy has to act: those of every fourth step of episodes side by side.
+
+    Args:
+      policy: how to act.
+      params: what the policy learnt.
+      env: the environment.
+      scenes: how many states to collect.
+      seed: decides scenes, noise and actions.
+      every: steps between two states of an episode.
+
+    Returns:
+      States with a leading axis of length `scenes`.
+    """
     begin, turn = _compiled(policy, env)
-    key, current, count = jax.random.key(seed), np.arange(SIDE_BY_SIDE), 0
-    states, kept = begin(key, current), []
+    key, limit = jax.random.key(seed), jnp.int32(2**31 - 1)
+    playing: Playing = begin(key)
+    kept = [playing.states]
     while len(kept) * SIDE_BY_SIDE < scenes:
-        if count % every == 0:
-            kept.append(states)
-        states, done, *_ = turn(parameters, states, key, current, np.zeros(SIDE_BY_SIDE, bool))
-        current = np.where(done, current.max() + np.cumsum(done), current)
-        states, count = where_rows(done, begin(key, current), states), count + 1
+        for _ in range(every):
+            playing, _ = turn(params, playing, key, limit)
+        kept.append(playing.states)
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[:scenes], *kept)
 
 
 @functools.cache
-def _compiled(policy: Policy, env: Spriteworld) -> tuple[Callable, Callable]:
+def _compiled(policy: Policy, env: Environment) -> tuple[Callable, Callable]:
+    """Compile (key -> Playing) and (params, Playing, key, limit -> Playing, Turn)."""
+
     def keys_of(key, episodes, step):
         return jax.vmap(lambda episode, t: jax.random.fold_in(jax.random.fold_in(key, episode), t))(episodes, step)
 
-    def begin(key, episodes):
-        return jax.vmap(env.initial)(keys_of(key, episodes, 0 * episodes))
+    def begin(key):
+        episode = jnp.arange(SIDE_BY_SIDE)
+        return Playing(jax.vmap(env.initial)(keys_of(key, episode, 0 * episode)), episode, 0 * episode)
 
-    def turn(parameters, states, key, episodes, fresh):
-        states = where_rows(fresh, begin(key, episodes), states)
-        act_keys, step_keys = jax.vmap(jax.random.split, out_axes=1)(keys_of(key, episodes, states.step + 1))
-        action = policy(parameters, states, act_keys)
-        states, reward, success, truncated, _ = jax.vmap(env.advance)(step_keys, states, action)
-        return states, success | truncated, success, reward, states.step
+    def turn(params, playing, key, limit):
+        states, episode, age = playing
+        act_keys, step_keys = jax.vmap(jax.random.split, out_axes=1)(keys_of(key, episode, age + 1))
+        observations = states if policy.sees_state else jax.vmap(env.draw)(states)
+        actions = policy.act(params, observations, act_keys)
+        step = jax.vmap(env.advance)(step_keys, states, actions)
+        outcome = Turn(step.done, step.terminated, step.reward, age + 1)
+        ended = step.done & (episode < limit)
+        episode = jnp.where(ended, episode.max() + jnp.cumsum(ended), episode)
+        states = jax.vmap(functools.partial(auto_reset, env))(keys_of(key, episode, 0 * episode), step)
+        return Playing(states, episode, jnp.where(step.done, 0, age + 1)), outcome
 
     return jax.jit(begin), eqx.filter_jit(turn)
 
 
-@functools.cache
-def searching(config: TaskConfig, env: Spriteworld) -> Policy:
-    """The agent, greedy: parameters are (frozen, predictor)."""
-
-    def policy(parameters: tuple[Frozen, Reward], states: EnvState, keys: Key[Array, " E"]) -> Array:
-        frozen, predictor = parameters
-        slots = monet.encode(frozen.vision, jax.vmap(env.draw)(states))
-        return jax.vmap(lambda slots, key: choose(config, frozen, predictor, slots, key).action)(slots, keys)
-
-    return policy
-
-
 def greedy_scores(
-    config: TaskConfig, frozen: Frozen, predictor: Reward, task: str, variant: str, episodes: int, seed: int
+    policy: Policy, params: Any, envs: Mapping[str, Environment], episodes: int, seed: int
 ) -> dict[str, float]:
-    """Success, last reward and length of greedy episodes, in train and in test mode."""
+    """Measure success, last reward and length of episodes in each mode.
+
+    Args:
+      policy: how to act.
+      params: what the policy learnt.
+      envs: the environment of each mode, such as {"train": ..., "test": ...}.
+      episodes: how many to play in each.
+      seed: decides scenes, noise and actions.
+
+    Returns:
+      Means over episodes: "success_train", "reward_train", "steps_train", and so on for each mode.
+    """
     scores = {}
-    for mode in MODES:
-        env = make(task, mode, variant)
-        played = play_episodes(searching(config, env), (frozen, predictor), env, episodes, seed)
+    for mode, env in envs.items():
+        played = play_episodes(policy, params, env, episodes, seed)
         scores |= {f"{name}_{mode}": float(values.mean()) for name, values in played._asdict().items()}
     return scores
 
 
-def random_policy(_: Any, states: EnvState, keys: Key[Array, " E"]) -> Array:
-    """Uniform actions."""
-    return jax.vmap(lambda key: jax.random.uniform(key, (4,)))(keys)
+@functools.cache
+def random_policy(action_size: int) -> Policy:
+    """Return the policy of uniform actions in [0, 1]^A; it has no parameters."""
+
+    def act(_: Any, images: Array, keys: Key[Array, " E"]) -> Float[Array, "E A"]:
+        return jax.vmap(lambda key: jax.random.uniform(key, (action_size,)))(keys)
+
+    return Policy(act)
+
+
+@functools.cache
+def noise_free(env: Spriteworld) -> Spriteworld:
+    """Return the same environment without motion noise."""
+    return Spriteworld(dataclasses.replace(env.spec, motion_noise=0.0))
 
 
 @functools.cache
 def knowing(env: Spriteworld, proposals: int = 128) -> Policy:
-    """An upper bound: the same one-step search with the true state, the true dynamics without noise and the true task.
+    """Return an upper bound: the one-step search with the true state, the true noise-free dynamics and the true task.
 
-    Proposals click at random points within a random sprite.
+    Args:
+      env: the environment that it knows.
+      proposals: how many actions it compares; they click at random points near a random sprite's centre.
+
+    Returns:
+      A policy that acts on states and has no parameters.
     """
-    still = Spriteworld(dataclasses.replace(env.spec, motion_noise=0.0))
+    still = noise_free(env)
 
-    def best(state: EnvState, key: PRNGKeyArray) -> Array:
+    def best(state: EnvState, key: PRNGKeyArray) -> Float[Array, " A"]:
         pick_key, spread_key, motion_key = jax.random.split(key, 3)
         alive = jnp.where(state.sprites.alive, 0.0, -jnp.inf)
         sprite = jax.random.categorical(pick_key, alive, shape=(proposals,))
         spread = 0.1 * (jax.random.uniform(spread_key, (proposals, 2)) - 0.5)
         click = jnp.clip(state.sprites.position[sprite] + spread, 0.0, 1.0)
-        actions = jnp.concatenate([click, jax.random.uniform(motion_key, (proposals, 2))], axis=1)
-        rewards = jax.vmap(lambda action: still.advance(key, state, action)[1])(actions)
+        motion = jax.random.uniform(motion_key, (proposals, env.action_size - 2))
+        actions = jnp.concatenate([click, motion], axis=1)
+        rewards = jax.vmap(lambda action: still.advance(key, state, action).reward)(actions)
         return actions[jnp.argmax(rewards)]
 
-    return lambda _, states, keys: jax.vmap(best)(states, keys)
+    return Policy(lambda _, states, keys: jax.vmap(best)(states, keys), sees_state=True)
 
 
-def context(task: str, variant: str, episodes: int, seed: int) -> dict[str, dict[str, float]]:
-    """Success and last reward, in both modes, of a random policy and of a one-step search that knows all: the bound."""
+def context(envs: Mapping[str, Environment], episodes: int, seed: int) -> dict[str, dict[str, float]]:
+    """Measure what an agent is compared with: a random policy and, in Spriteworld, the bound that knows all.
+
+    Args:
+      envs: the environment of each mode.
+      episodes: how many to play in each.
+      seed: decides scenes, noise and actions.
+
+    Returns:
+      For "random" and "bound": success by mode ("train") and the last reward ("reward_train").
+    """
     found: dict[str, dict[str, float]] = {}
-    for mode in MODES:
-        env = make(task, mode, variant)
-        for name, policy in zip(CONTEXT, (random_policy, knowing(env)), strict=True):
+    for mode, env in envs.items():
+        policies = {"random": random_policy(env.action_size)}
+        if isinstance(env, Spriteworld):
+            policies["bound"] = knowing(env)
+        for name, policy in policies.items():
             played = play_episodes(policy, None, env, episodes, seed)
             scores = {mode: float(played.success.mean()), f"reward_{mode}": float(played.reward.mean())}
             found[name] = found.get(name, {}) | scores
@@ -152,41 +214,23 @@ def context(task: str, variant: str, episodes: int, seed: int) -> dict[str, dict
 
 
 def normalised_reward(scores: Mapping[str, float], context: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Last rewards on a scale where a random policy has 0 and the bound has 1."""
+    """Put last rewards on a scale where a random policy has 0 and the bound has 1.
+
+    Args:
+      scores: what `greedy_scores` returned.
+      context: what `context` returned.
+
+    Returns:
+      "normalised_reward_train" and so on, for each mode that has a bound above the random policy.
+    """
     normalised = {}
-    for mode in MODES:
-        low, high = (context[name][f"reward_{mode}"] for name in CONTEXT)
-        normalised[f"normalised_reward_{mode}"] = (scores[f"reward_{mode}"] - low) / (high - low)
+    for name, high in context.get("bound", {}).items():
+        low = context["random"][name]
+        if name.startswith("reward_") and high > low:
+            normalised[f"normalised_{name}"] = (scores[name] - low) / (high - low)
     return normalised
 
 
 def window_won(success: Sequence[bool]) -> bool:
-    """Whether at least 27 of the last 30 episodes succeeded."""
+    """Return whether at least 27 of the last 30 episodes succeeded."""
     return len(success) >= WINDOW and sum(success[-WINDOW:]) >= ENOUGH
-
-
-def interquartile_mean(values: Values) -> float:
-    """Mean of the middle half; parts of values count in parts. Infinite values (never) may be among the others."""
-    return float(_middle_means(np.asarray(values, float)[None])[0])
-
-
-def _middle_means(rows: Float[np.ndarray, "R N"]) -> Float[np.ndarray, " R"]:
-    """The interquartile mean of each row."""
-    count = rows.shape[1]
-    edges = np.arange(count + 1) / count
-    weight = np.clip(np.minimum(edges[1:], 0.75) - np.maximum(edges[:-1], 0.25), 0.0, None)
-    counts = weight > 0.0
-    return np.sort(rows, axis=1)[:, counts] @ weight[counts] / weight.sum()
-
-
-def or_never(counts: Sequence[int | None]) -> list[float]:
-    """Steps or episodes of each seed; a seed that never got there counts as infinitely many."""
-    return [math.inf if count is None else float(count) for count in counts]
-
-
-def bootstrap_interval(values: Values, level: float = 0.95, draws: int = 10_000) -> tuple[float, float]:
-    """Percentile interval of the interquartile mean over seeds."""
-    array, rng = np.asarray(values, float), np.random.default_rng(0)
-    means = _middle_means(array[rng.integers(len(array), size=(draws, len(array)))])
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], method="nearest")
-    return float(low), float(high)

@@ -1,52 +1,43 @@
-"""Scores of a vision module on held-out scenes: decomposition, reconstruction, and what slots say about sprites."""
+"""Scores of a vision module on held-out scenes: decomposition, reconstruction, and what slots say about sprites.
+
+Axes: B scenes, N sprites, K slots, M latents, S sprites of all scenes, H W C image.
+"""
 
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, UInt8
+from jaxtyping import Float, Int, UInt8
 
 from cobra_rl.evaluation.probes import Probes, disentanglement, fit_probes, importances, probe_scores
 from cobra_rl.evaluation.segmentation import count_overlap, foreground_ari, match, match_shares
-from cobra_rl.spriteworld import TASKS, VARIANTS, Sprites, Spriteworld, coverage, make, segment
+from cobra_rl.evaluation.task import random_policy, visited
+from cobra_rl.models.vision import VisionModel
+from cobra_rl.models.world import WorldModel
+from cobra_rl.spriteworld import MODES, TASKS, VARIANTS, Sprites, Spriteworld, coverage, make, segment
+from cobra_rl.spriteworld.base import Environment
 
 BATCH = 50
 TEST_SEED, VALIDATION_SEED = 1905, 9275  # scenes to report on, scenes to choose a model by
 
-
-@runtime_checkable
-class Decoded(Protocol):
-    """What `decode` returns, as far as it is needed here."""
-
-    @property
-    def image(self) -> Float[Array, "B H W 3"]:
-        """The reconstruction, in [0, 1]."""
-        ...
-
-    @property
-    def masks(self) -> Float[Array, "B K H W"]:
-        """The decoder's own masks."""
-        ...
+Vision = VisionModel | WorldModel
+Scores = dict[str, float]
 
 
-@runtime_checkable
-class Vision(Protocol):
-    """A vision module, such as `load_pretrained()` returns."""
+@dataclass(frozen=True)
+class Scorer:
+    """A function from a model to its scores, for use while training."""
 
-    def encode(self, images: UInt8[np.ndarray, "B H W 3"], /) -> Float[Array, "B K M"]:
-        """Pictures -> slots."""
-        ...
+    images: UInt8[np.ndarray, "B H W 3"]  # the pictures that it looks at
+    score: Callable[[Any], Scores]
 
-    def masks(self, images: UInt8[np.ndarray, "B H W 3"], /) -> Float[Array, "B K H W"]:
-        """Pictures -> attention masks."""
-        ...
-
-    def decode(self, slots: Float[Array, "B K M"], /) -> Decoded:
-        """Slots -> pictures."""
-        ...
+    def __call__(self, model: Any) -> Scores:
+        """Return the scores of a model."""
+        return self.score(model)
 
 
 @dataclass(frozen=True)
@@ -68,16 +59,18 @@ class Seen(NamedTuple):
     mse: Float[np.ndarray, " B"]  # of V_dec(V_enc(x)), RGB in [0, 1]
 
 
-def fixed_scenes(
-    env_name: str = "exploration",
-    mode: str = "train",
-    variant: str = "paper",
-    scenes: int = 256,
-    min_sprites: int = 2,
-    seed: int = VALIDATION_SEED,
-) -> Scenes:
-    """Initial scenes of an environment with at least `min_sprites` sprites; the same for the same arguments."""
-    env = make(env_name, mode, variant)
+def fixed_scenes(env: Spriteworld, scenes: int = 256, min_sprites: int = 2, seed: int = VALIDATION_SEED) -> Scenes:
+    """Draw initial scenes of an environment; the same for the same arguments.
+
+    Args:
+      env: the environment.
+      scenes: how many scenes to draw.
+      min_sprites: scenes with fewer sprites are left out.
+      seed: decides the scenes.
+
+    Returns:
+      The scenes, with the truth about them.
+    """
     if min_sprites > env.spec.capacity:
         raise ValueError(f"{env} has no scenes with {min_sprites} sprites; min_sprites is at most {env.spec.capacity}.")
     draw_states, look = _compiled(env)
@@ -95,17 +88,28 @@ def fixed_scenes(
 
 @functools.cache
 def _compiled(env: Spriteworld) -> tuple[Callable, Callable]:
-    """(keys -> states, states -> images, labels, areas)."""
+    """Compile (keys -> states) and (states -> images, labels, areas)."""
 
     def look(state):
-        return env.draw(state), segment(state), coverage(state).sum(axis=(0, 1))
+        labels, area = segment(state, env.image_size), coverage(state, env.image_size)
+        return env.draw(state), labels, area.sum(axis=(0, 1))
 
     # `map`, for it compiles in half the time, and an environment's scenes are drawn once
     return jax.jit(lambda keys: jax.lax.map(env.initial, keys)), jax.jit(jax.vmap(look))
 
 
 def in_batches(function: Callable[[Any], Any], data: Any) -> Any:
-    """The function of arrays [B, ...], a batch at a time; the last one is filled up, so that nothing compiles twice."""
+    """Apply a function to arrays [B, ...] a batch at a time.
+
+    The last batch is filled up, so that nothing compiles twice.
+
+    Args:
+      function: of a tree of arrays [BATCH, ...].
+      data: a tree of arrays [B, ...].
+
+    Returns:
+      What the function returns, as arrays [B, ...].
+    """
     count = len(jax.tree.leaves(data)[0])
     results = []
     for start in range(0, count, BATCH):
@@ -116,7 +120,7 @@ def in_batches(function: Callable[[Any], Any], data: Any) -> Any:
 
 
 def see(vision: Vision, scenes: Scenes) -> Seen:
-    """Runs the vision module on all scenes."""
+    """Run a vision module on all scenes."""
     sprites = scenes.areas.shape[1]
 
     def overlap(labels: np.ndarray, masks: np.ndarray) -> np.ndarray:
@@ -125,25 +129,64 @@ def see(vision: Vision, scenes: Scenes) -> Seen:
 
     def see_batch(batch: tuple[np.ndarray, np.ndarray]) -> Seen:
         images, labels = batch
-        slots = vision.encode(images)
+        pictures = jnp.asarray(images)
+        slots = vision.encode(pictures)
         decoded = vision.decode(slots)
         return Seen(
             slots=np.asarray(slots),
-            attention=overlap(labels, np.asarray(vision.masks(images))),
+            attention=overlap(labels, np.asarray(vision.masks(pictures))),
             decoder=overlap(labels, np.asarray(decoded.masks)),
-            mse=np.mean((np.asarray(decoded.image) - images / np.float32(255.0)) ** 2, axis=(1, 2, 3)),
+            mse=_squared_error(decoded.image, images),
         )
 
     return in_batches(see_batch, (scenes.images, scenes.labels))
 
 
-def quick_scores(vision: Vision, scenes: Scenes) -> dict[str, float]:
-    """FG-ARI, share of sprites alone in a slot, and MSE: for use while training."""
+def quick_scores(vision: Vision, scenes: Scenes) -> Scores:
+    """Measure FG-ARI, the share of sprites alone in a slot, and the MSE: for use while training."""
     scores = _decomposition(see(vision, scenes), scenes)
     return {name: scores[name] for name in ("fg_ari_attention", "fg_ari_decoder", "alone", "mse")}
 
 
-def _decomposition(seen: Seen, scenes: Scenes) -> dict[str, float]:
+def vision_scores(env: Environment, scenes: int) -> Scorer:
+    """Build the scores by which a vision module is followed while it is trained.
+
+    Args:
+      env: the environment; where it is a Spriteworld, the decomposition into sprites is scored.
+      scenes: how many held-out pictures to look at.
+
+    Returns:
+      A function from a model to `quick_scores`; in other environments, to the MSE of V_dec(V_enc(x)) alone.
+    """
+    if isinstance(env, Spriteworld):
+        data = fixed_scenes(env, scenes, min(2, env.spec.capacity))
+        return Scorer(data.images, lambda vision: quick_scores(vision, data))
+    images = fresh_frames(env, scenes)[1]
+    return Scorer(images, lambda vision: {"mse": reconstruction_error(vision, images)})
+
+
+def fresh_frames(
+    env: Environment, frames: int, seed: int = VALIDATION_SEED
+) -> tuple[Any, UInt8[np.ndarray, "B H W 3"]]:
+    """Collect states of episodes of random actions in any environment, and their pictures."""
+    states = visited(random_policy(env.action_size), None, env, frames, seed)
+    return states, in_batches(jax.jit(jax.vmap(env.draw)), states)
+
+
+def reconstruction_error(vision: Vision, images: UInt8[np.ndarray, "B H W 3"]) -> float:
+    """Measure the mean squared error of V_dec(V_enc(x)), RGB in [0, 1]."""
+
+    def errors(images: np.ndarray) -> np.ndarray:
+        return _squared_error(vision.decode(vision.encode(jnp.asarray(images))).image, images)
+
+    return float(in_batches(errors, images).mean())
+
+
+def _squared_error(drawn: Any, images: np.ndarray) -> Float[np.ndarray, " B"]:
+    return np.mean((np.asarray(drawn) - images / np.float32(255.0)) ** 2, axis=(1, 2, 3))
+
+
+def _decomposition(seen: Seen, scenes: Scenes) -> Scores:
     found = match(seen.attention, scenes.areas)
     aris = foreground_ari(seen.attention)
     scored = ~np.isnan(aris)  # the same scenes for both masks
@@ -163,7 +206,16 @@ def _decomposition(seen: Seen, scenes: Scenes) -> dict[str, float]:
 
 
 def matched_slots(seen: Seen, scenes: Scenes, part: slice = slice(None)) -> tuple[Float[np.ndarray, "S M"], Sprites]:
-    """The slots and factors of all sprites of the scenes in `part` that are at least half visible."""
+    """Return the slots and factors of all sprites that are at least half visible.
+
+    Args:
+      seen: what a vision module makes of the scenes.
+      scenes: the scenes.
+      part: which of them to use.
+
+    Returns:
+      Slots, and the sprites matched to them.
+    """
     found = match(seen.attention, scenes.areas)
     scene, sprite = np.nonzero(found.counted)
     within = np.isin(scene, np.arange(len(scenes.images))[part])
@@ -174,20 +226,27 @@ def matched_slots(seen: Seen, scenes: Scenes, part: slice = slice(None)) -> tupl
 
 def evaluate_vision(
     vision: Vision,
-    env_name: str = "exploration",
-    mode: str = "train",
-    variant: str = "paper",
+    env: Spriteworld | None = None,
     scenes: int = 1000,
     min_sprites: int = 2,
     seed: int = TEST_SEED,
     probes: bool | Probes = True,
-) -> dict[str, float]:
-    """All scores on held-out initial scenes.
+) -> Scores:
+    """Measure all scores on held-out initial scenes.
 
-    Probes are fitted on the first half of the scenes and scored on the second; fitted ones can be given, to be scored
-    on all scenes; False leaves them out. FG-ARI is NaN if no scene has two visible sprites.
+    Args:
+      vision: a vision module, or a world model with one.
+      env: the environment; by default that of exploration.
+      scenes: how many scenes to look at.
+      min_sprites: scenes with fewer sprites are left out.
+      seed: decides the scenes.
+      probes: True fits probes on the first half of the scenes and scores them on the second; fitted probes are
+        scored on all scenes; False leaves them out.
+
+    Returns:
+      Metrics by name. FG-ARI is NaN if no scene has two visible sprites.
     """
-    data = fixed_scenes(env_name, mode, variant, scenes, min_sprites, seed)
+    data = fixed_scenes(env or make("exploration"), scenes, min_sprites, seed)
     seen = see(vision, data)
     scores = _decomposition(seen, data)
     if isinstance(probes, Probes):
@@ -195,7 +254,7 @@ def evaluate_vision(
     return scores | _probing(seen, data, seed)[1] if probes else scores
 
 
-def _probing(seen: Seen, scenes: Scenes, seed: int) -> tuple[Probes, dict[str, float]]:
+def _probing(seen: Seen, scenes: Scenes, seed: int) -> tuple[Probes, Scores]:
     half = len(scenes.images) // 2
     probes = fit_probes(*matched_slots(seen, scenes, slice(0, half)), seed=seed)
     slots, sprites = matched_slots(seen, scenes, slice(half, None))
@@ -204,20 +263,28 @@ def _probing(seen: Seen, scenes: Scenes, seed: int) -> tuple[Probes, dict[str, f
     return probes, probe_scores(probes, slots, sprites) | dci
 
 
-def evaluate_suite(vision: Vision, scenes: int = 1000, task_scenes: int = 200) -> dict[str, dict[str, float]]:
-    """Scores on all environments, by "variant/task/mode".
+def evaluate_suite(vision: Vision, scenes: int = 1000, task_scenes: int = 200) -> dict[str, Scores]:
+    """Measure the scores on all environments of the suite.
 
     A task's few scenes, with few shapes and hues, would not do to fit probes: those of exploration are used.
+
+    Args:
+      vision: a vision module, or a world model with one.
+      scenes: how many scenes of exploration to look at.
+      task_scenes: how many of each task and mode.
+
+    Returns:
+      Metrics by "variant/task/mode".
     """
     results = {}
     for variant in VARIANTS:
-        data = fixed_scenes("exploration", "train", variant, scenes, seed=TEST_SEED)
+        data = fixed_scenes(make("exploration", "train", variant), scenes, seed=TEST_SEED)
         seen = see(vision, data)
         probes, probing = _probing(seen, data, TEST_SEED)
         results[f"{variant}/exploration/train"] = _decomposition(seen, data) | probing
         for task in TASKS[1:]:
-            for mode in ("train", "test"):
-                least = min(2, make(task, mode, variant).spec.capacity)
-                scores = evaluate_vision(vision, task, mode, variant, task_scenes, least, probes=probes)
+            for mode in MODES:
+                env = make(task, mode, variant)
+                scores = evaluate_vision(vision, env, task_scenes, min(2, env.spec.capacity), probes=probes)
                 results[f"{variant}/{task}/{mode}"] = scores
     return results
