@@ -1,6 +1,5 @@
 """Shapes and types of every annotated function of ours are checked at run time in all tests."""
 
-import dataclasses
 import os
 
 import equinox as eqx
@@ -23,9 +22,32 @@ def pytest_configure(config):
 def debug_vision(tmp_path_factory):
     """A folder with the weights of a tiny, untrained vision module: it compiles in a fraction of the time."""
     from cobra_rl.config import VISION
-    from cobra_rl.models.monet import Monet
+    from cobra_rl.models.world import make_vision
     from cobra_rl.runtime.weights import save_weights
+    from cobra_rl.worlds import vision_weights
 
-    folder, config = tmp_path_factory.mktemp("vision"), VISION["debug"].model
-    save_weights(folder, eqx.filter_jit(Monet)(config, jax.random.key(0)), dataclasses.asdict(config), kind="vision")
+    folder = tmp_path_factory.mktemp("vision")
+    model = eqx.filter_jit(lambda key: make_vision(VISION["debug"].model, key))(jax.random.key(0))
+    save_weights(folder, *vision_weights(model))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def debug_world(debug_vision, tmp_path_factory):
+    """A folder with a tiny, untrained world on that vision."""
+    from cobra_rl.config import EXPLORE
+    from cobra_rl.models.world import make_exploration, make_transition
+    from cobra_rl.runtime.weights import save_weights, sha256
+    from cobra_rl.worlds import copy_vision, load_vision, part_weights, seal_world
+
+    folder = tmp_path_factory.mktemp("world")
+    config, vision = EXPLORE["debug"], load_vision(debug_vision)
+    copy_vision(debug_vision, folder / "vision")
+    models = {
+        "transition": make_transition(config.transition, vision, 4, jax.random.key(0)),
+        "exploration": make_exploration(config.exploration, vision, 4, jax.random.key(1)),
+    }
+    for part, model in models.items():
+        save_weights(folder / part, *part_weights(part, model, 4, sha256(debug_vision)))
+    seal_world(folder)
     return folder

@@ -19,8 +19,8 @@ main()
 QUICK = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}  # with conftest.py's settings: compiling is most of it
 
 
-def cobra(command: Sequence[str], folder: Path, stop_at: Path | None = None) -> str:
-    """The output of `cobra COMMAND --out folder`; SIGTERM once `stop_at` exists.
+def cobra(command: Sequence[str], folder: Path, stop_at: Path | None = None, code: int = 0) -> str:
+    """The output of `cobra COMMAND --out folder`, which must end with this code; SIGTERM once `stop_at` exists.
 
     On one core, for two threads may differ in the last bits.
     """
@@ -36,5 +36,5 @@ def cobra(command: Sequence[str], folder: Path, stop_at: Path | None = None) -> 
         if stop_at is not None:
             process.send_signal(signal.SIGTERM)
         output, _ = process.communicate(timeout=500)
-    assert process.returncode == 0, output
+    assert process.returncode == code, output
     return output

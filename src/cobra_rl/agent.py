@@ -1,9 +1,9 @@
 """A trained agent as a person uses it: pictures in, actions out. Agents are values: saved, loaded, learnt.
 
-    agent = Agent.pretrained("sorting")          # shipped
-    agent = Agent.load("runs/solve/sorting")     # of a run of `cobra solve`
-    agent = Agent.learn(env, steps=300)          # of a world and a task of your own
-    action = agent.act(image)                    # uint8 [H, W, 3] -> [A] in [0, 1]
+agent = Agent.pretrained("sorting")          # shipped
+agent = Agent.load("runs/solve/sorting")     # of a run of `cobra solve`
+agent = Agent.learn(env, steps=300)          # of a world and a task of your own
+action = agent.act(image)                    # uint8 [H, W, 3] -> [A] in [0, 1]
 """
 
 import tempfile
@@ -228,7 +228,7 @@ def _world_of(folder: Path, settings: Mapping[str, Any], given: str | Path | Non
             )
         return place
     raise FileNotFoundError(
-        f"The world that {folder} learnt in is not there any more ({recorded.get('path')}); give its folder as the world."
+        f"The world that {folder} learnt in is no longer there ({recorded.get('path')}); give its folder as the world."
     )
 
 

@@ -1,7 +1,7 @@
 """Environments by name: those of the suite, and `module:name` or `path/to/file.py:name` for one's own.
 
-The name may stand for an `EnvSpec`, an object of the `Environment` protocol, or a function of the mode that gives one of
-these.
+The name may stand for an `EnvSpec`, an object of the `Environment` protocol, or a function of the mode that gives one
+of these.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""A world is a folder: vision, transition model and exploration policy, with what they are and on what they were trained.
+"""A world is a folder: vision, transition model and exploration policy, what they are and what they were trained on.
 
     world.json                              sha256 of each part and of the whole
     vision/ transition/ exploration/        weights.safetensors and config.json
@@ -90,7 +90,9 @@ def load_world(folder: Path | str | None = None) -> WorldModel:
             raise WeightsError(f"The {part} model in {place} was trained on another vision than the one beside it.")
         action_size = config.pop("action_size", None)
         if not isinstance(action_size, int) or action_size < 1:
-            raise WeightsError(f"{place / part / 'config.json'} must say the action_size, a whole number of at least 1.")
+            raise WeightsError(
+                f"{place / part / 'config.json'} must say the action_size, a whole number of at least 1."
+            )
         sizes = sizes_of(vision.config, action_size)
         arguments = (sizes, vision.place) if part == "transition" else (sizes,)
         parts[part] = _load_model(place / part, part, config, kinds, arguments)

@@ -14,7 +14,6 @@ from jaxtyping import Array, UInt8
 from cobra_rl.agents import explorer
 from cobra_rl.config import ExploreConfig
 from cobra_rl.evaluation.explore import explore_scores
-from cobra_rl.evaluation.vision import validation_images
 from cobra_rl.models.exploration import Exploration
 from cobra_rl.models.nets import Lattice
 from cobra_rl.models.transition import TransitionModel, Transitions
@@ -173,7 +172,7 @@ class ExplorePhase:
         hits = {"hits": float(np.mean([float(hits) for hits in self._hits]))} if self._hits else {}
         self._hits.clear()
         scores = hits | self._score(world) | {"env_steps": float(state.env_steps)}
-        return Report(scores, {"clicks": picture(world, validation_images(self.env, 6))})
+        return Report(scores, {"clicks": picture(world, self._score.images[:6])})
 
     def weights(self, state: ExploreState) -> dict[str, Weights]:
         """Keep the averaged weights of both networks."""

@@ -20,7 +20,7 @@ def at(schedule: Schedule, share: float) -> float:
 
 
 def learning_rate(rate: float, steps: int, warmup: int, decay_from: float, final: float) -> optax.Schedule:
-    """Make a learning rate: linear warm-up, constant, then from a share of the run on a cosine down to `final` of it."""
+    """Make a learning rate: linear warm-up, constant, then from a share of the run on a cosine down to `final`."""
     begin = int(decay_from * steps)
     parts = [
         optax.linear_schedule(0.0 if warmup else rate, rate, warmup),

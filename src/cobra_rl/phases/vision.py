@@ -13,7 +13,7 @@ from jaxtyping import Array, PRNGKeyArray, UInt8
 
 from cobra_rl.config import Stage, VisionConfig
 from cobra_rl.environments import fewer_sprites
-from cobra_rl.evaluation.vision import validation_images, vision_scores
+from cobra_rl.evaluation.vision import vision_scores
 from cobra_rl.models.vision import LossWeights, VisionModel
 from cobra_rl.models.world import make_vision
 from cobra_rl.phases.schedules import at, averaged, clipped, copied, learning_rate
@@ -101,8 +101,7 @@ class VisionPhase:
         score = float(np.mean(separation)) if separation else -scores["mse"]
         self._keep = score >= self.notes["best"]
         self.notes["best"] = max(score, self.notes["best"])
-        images = validation_images(self.env, 6)
-        return Report(scores, {"decomposition": picture(state.average, images)})
+        return Report(scores, {"decomposition": picture(state.average, self._score.images[:6])})
 
     def weights(self, state: VisionState) -> dict[str, Weights]:
         """Keep the averaged weights, if none were better at the reports so far."""

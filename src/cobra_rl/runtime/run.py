@@ -1,6 +1,6 @@
 """The one run loop of all phases: folder, lock, run.json, resume, signals, divergence, progress, log, order of saving.
 
-A phase (`Phase`) is an init, a step and what to report; it knows no files. `run` takes it through its steps in a folder:
+A phase (`Phase`) is an init, a step and what to report; it knows no files. `run` takes it through its steps:
 
     run.json       what was asked for: settings, version, command; a folder refuses to go on with other settings
     log.jsonl      a line of metrics at each report; also tensorboard/ and pictures/

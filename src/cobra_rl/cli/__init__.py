@@ -1,0 +1,105 @@
+"""The `cobra` command: a COBRA agent, from pixels to solved tasks.
+
+COBRA learns to see objects, to imagine what its actions do and to be curious, all without reward,
+and then solves new tasks from a few hundred rewarded steps.
+"""
+
+import difflib
+import importlib
+import sys
+import traceback
+from typing import Any, NamedTuple
+
+
+class Command(NamedTuple):
+    """A command: the file of this folder and the class in it, imported only if it is asked for; a line of help."""
+
+    module: str
+    name: str
+    help: str
+
+
+COMMANDS = {
+    "solve": Command("solve", "Solve", "Want and act: learn a task from reward."),
+    "watch": Command("watch", "Watch", "Film an agent beside what it sees and imagines."),
+    "play-random": Command("watch", "PlayRandom", "Film a world under random pushes."),
+    "train vision": Command("train", "TrainVision", "Look: train the vision module."),
+    "train explore": Command("train", "TrainExplore", "Imagine and be curious: train T and D."),
+    "evaluate": Command("evaluate", "EvaluateRun", "Measure a run of `cobra solve`."),
+    "evaluate vision": Command("evaluate", "EvaluateVision", "Measure vision on held-out scenes."),
+    "evaluate explore": Command("evaluate", "EvaluateExplore", "Measure imagination and curiosity."),
+    "figures": Command("report", "Figures", "Draw the paper's figures."),
+    "report": Command("report", "Report", "Tell the whole story on one page."),
+    "reproduce": Command("reproduce", "Reproduce", "From nothing to the report, in one command."),
+}
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run a command; a user's mistake is one sentence on stderr and exit code 2 (`--debug` shows where it arose)."""
+    words = sys.argv[1:] if args is None else list(args)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    if not words or words[0] in ("-h", "--help"):
+        _print_help()
+        sys.exit(0)
+    if words[0] == "--version":
+        from cobra_rl import __version__
+
+        print(f"cobra-rl {__version__}")
+        sys.exit(0)
+    sys.exit(_run(words, debug))
+
+
+def parse(words: list[str]) -> Any:
+    """Return what is asked for, not yet done: an instance of a command's class, with its `run`."""
+    from cobra_rl.cli.options import parse_command
+
+    name, rest = _split(words)
+    command = COMMANDS[name]
+    kind = getattr(importlib.import_module(f"cobra_rl.cli.{command.module}"), command.name)
+    return parse_command(kind, f"cobra {name}", rest)
+
+
+def _run(words: list[str], debug: bool) -> int:
+    try:
+        command = parse(words)
+        from cobra_rl.runtime.cache import keep_compilations
+        from cobra_rl.runtime.run import Stopped
+
+        keep_compilations()
+        try:
+            command.run()
+        except Stopped as stop:
+            print(stop, file=sys.stderr)
+            return 128 + stop.signal
+    except (ValueError, OSError, ArithmeticError, ImportError) as error:
+        if debug:
+            traceback.print_exc()
+        print(f"cobra: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("cobra: stopped at once; what was saved before is intact.", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _split(words: list[str]) -> tuple[str, list[str]]:
+    """Return the name of the command, one or two words, and the rest."""
+    for count in (2, 1):
+        if (name := " ".join(words[:count])) in COMMANDS:
+            return name, words[count:]
+    close = difflib.get_close_matches(" ".join(words[:2]), COMMANDS, n=1) or difflib.get_close_matches(
+        words[0], COMMANDS, n=1
+    )
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    raise ValueError(f"There is no command {words[0]!r}; choose one of {', '.join(COMMANDS)}.{hint}")
+
+
+def _print_help() -> None:
+    width = max(map(len, COMMANDS)) + 2
+    print("usage: cobra COMMAND [OPTIONS]\n")
+    print(__doc__.partition("\n\n")[2])
+    print("commands:")
+    for name, command in COMMANDS.items():
+        print(f"  {name:{width}}{command.help}")
+    print("\n  cobra COMMAND --help shows its options; cobra --version the version; --debug where an error arose.")
