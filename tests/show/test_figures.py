@@ -1,70 +1,108 @@
 """The figures, from the shipped weights."""
 
 import json
+import shutil
 import sys
-import typing
 
+import equinox as eqx
 import numpy as np
 import pytest
 from PIL import Image
 
-from cobra_rl import cli, commands, load_pretrained
-from cobra_rl.figures import FIGURES
-from cobra_rl.figures.style import RESULTS
-from cobra_rl.figures.traversals import STEPS, _example
+from cobra_rl.agent import Agent
+from cobra_rl.evaluation.explore import explore_scenes
+from cobra_rl.evaluation.vision import TEST_SEED
+from cobra_rl.models.world import WorldModel
+from cobra_rl.show.figures import FIGURES, write
+from cobra_rl.show.figures.curiosity import LEVELS, deformed_grid
+from cobra_rl.show.figures.style import exploration_env
+from cobra_rl.show.figures.traversals import STEPS, _example
+from cobra_rl.show.results import RESULTS
+from cobra_rl.worlds import load_world
 
 
-def test_the_cli_lists_the_figures():
-    assert typing.get_args(commands.FigureName) == tuple(FIGURES)
+@pytest.fixture(scope="module")
+def world():
+    return load_world()
+
+
+def _bias(world):
+    return world.exploration.net.net.layers[-1].bias  # of the logit, the mean and the scale of a deformation
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_a_figure_and_its_caption_are_written(name, tmp_path, capsys, monkeypatch):
-    module = sys.modules["cobra_rl.figures.solving"]
-    monkeypatch.setattr(module, "TASKS", {"clustering": "clustering"})  # the others are alike
-    monkeypatch.setattr(sys.modules["cobra_rl.figures.traversals"], "SCENES", 100)  # labels need not be exact here
-    cli.main(["figures", name, "--out", str(tmp_path)])
-    assert str(tmp_path / f"{name}.png") in capsys.readouterr().out
+def test_a_figure_and_its_caption_are_written(name, world, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules["cobra_rl.show.figures.solving"], "REWARDED", ("clustering",))  # others are alike
+    monkeypatch.setattr(sys.modules["cobra_rl.show.figures.traversals"], "SCENES", 100)  # labels need not be exact here
+    assert write(FIGURES[name](world, RESULTS), name, tmp_path) == tmp_path / f"{name}.png"
     with Image.open(tmp_path / f"{name}.png") as picture:
         assert picture.width > 1000
         assert np.asarray(picture.convert("RGB")).std() > 30.0
     assert (tmp_path / f"{name}.txt").read_text().endswith(".\n")
 
 
-def test_the_ablation_shows_lost_seeds_and_is_not_drawn_without_its_results(tmp_path, monkeypatch, capsys):
+def test_the_ablation_shows_lost_seeds_and_is_not_drawn_without_its_results(world, tmp_path):
     (tmp_path / "solve").mkdir()
     result = json.loads((RESULTS / "solve" / "sorting.json").read_text())
     (tmp_path / "solve" / "sorting.json").write_text(json.dumps(result))
-    monkeypatch.setattr(sys.modules["cobra_rl.figures.performance"], "RESULTS", tmp_path)
-    with pytest.raises(SystemExit):
-        cli.main(["figures", "ablation", "--out", str(tmp_path)])
-    assert "There is no result of `cobra solve --no-exploration-policy`" in capsys.readouterr().err
+    with pytest.raises(FileNotFoundError, match="There is no result of `cobra solve --no-exploration-policy`"):
+        FIGURES["ablation"](world, tmp_path)
     for seed in result["seeds"][1:]:
         seed["steps_to_90"] = None
     (tmp_path / "solve" / "sorting-uniform.json").write_text(json.dumps(result))
-    drawn = FIGURES["ablation"](load_pretrained())
+    drawn = FIGURES["ablation"](world, tmp_path)
     texts = [text.get_text() for axes in drawn.figure.axes for text in axes.texts]
     assert f"1 of {len(result['seeds'])}" in texts
 
 
-def test_of_all_figures_those_without_results_are_left_out(tmp_path, capsys, monkeypatch):
-    def missing(_):
-        raise FileNotFoundError("There are no results of it.")
-
-    monkeypatch.setattr("cobra_rl.figures.FIGURES", {"sparse": missing})
-    cli.main(["figures", "--out", str(tmp_path)])
-    assert "sparse: left out. There are no results of it." in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        cli.main(["figures", "sparse", "--out", str(tmp_path)])
+@pytest.mark.parametrize("name", ["emergence", "performance", "sparse", "ablation"])
+def test_a_figure_of_results_that_are_not_there_says_so(name, world, tmp_path):
+    with pytest.raises(FileNotFoundError, match=f"There is no .*{tmp_path}"):
+        FIGURES[name](world, tmp_path)
 
 
-def test_the_first_two_latents_are_the_place():
-    vision = load_pretrained()
-    scene, slot = _example(vision)
+def test_a_folder_of_ones_own_gives_its_own_figure(world, tmp_path):
+    shutil.copy(RESULTS / "explore_log.jsonl", tmp_path)
+    drawn = FIGURES["emergence"](world, tmp_path)
+    assert [line.get_label() for line in drawn.figure.axes[0].lines] == ["curious"]
+
+
+def test_the_figure_of_agents_takes_those_that_it_is_given(world, monkeypatch):
+    monkeypatch.setattr(sys.modules["cobra_rl.show.figures.solving"], "REWARDED", ("clustering",))
+    asked = []
+
+    def agents(task: str) -> Agent:
+        asked.append(task)
+        return Agent.pretrained("sorting")
+
+    FIGURES["solving"](world, RESULTS, agents=agents)
+    assert asked == ["clustering"]
+
+
+def test_a_world_of_other_actions_is_refused(world):
+    other = WorldModel(world.vision, world.transition, world.exploration, action_size=2)
+    with pytest.raises(ValueError, match="whose actions have 4 dimensions; those of this world have 2"):
+        FIGURES["clicks"](other, RESULTS)
+
+
+def test_the_deformation_mirrors_where_the_policy_does(world):
+    """Beyond the frame the policy's actions are mirrored into it; cut off, they would pile up at its border."""
+    scenes = explore_scenes(exploration_env(world), 100, TEST_SEED)
+    slots = world.encode(scenes.images[:1])[0]
+    further = eqx.tree_at(_bias, world, _bias(world).at[3].add(0.5))  # the first dimension of the motion click
+    lattice, deformed = deformed_grid(world, slots, 2)[..., 0], deformed_grid(further, slots, 2)[..., 0]
+    assert lattice.shape == (LEVELS, LEVELS)
+    mirrored = 1.0 - np.abs(1.0 - (lattice + 0.5))
+    np.testing.assert_allclose(deformed, mirrored, atol=1e-5)
+    assert (lattice + 0.5 > 1.0).any()
+
+
+def test_the_first_two_latents_are_the_place(world):
+    scene, slot = _example(world)
     for latent, axis in ((0, 1), (1, 0)):
         swept = np.repeat(scene, len(STEPS), axis=0)
         swept[:, slot, latent] = STEPS
-        mask = np.asarray(vision.decode(swept).masks)[:, slot]
+        mask = np.asarray(world.decode(swept).masks)[:, slot]
         centre = [np.average(np.arange(64), weights=m.sum(axis=1 - axis)) for m in mask]
         moves = np.diff(centre)
         assert (moves > 2.0).all() if axis == 1 else (moves < -2.0).all()  # x to the right, y up: fewer rows

@@ -12,14 +12,14 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from cobra_rl import cli
-from cobra_rl.figures import Drawn
-from cobra_rl.figures.style import RESULTS
-from cobra_rl.report import page, pictures
-from cobra_rl.report.page import build, write_report
-from cobra_rl.report.pictures import FILMS, Picture, gather_figures, gather_films
+from cobra_rl.show.figures import Drawn
+from cobra_rl.show.page import page, write_report
+from cobra_rl.show.page.page import build
+from cobra_rl.show.page.pictures import FILMS, Picture, gather_figures, gather_films
+from cobra_rl.show.results import RESULTS
+from cobra_rl.worlds import SHIPPED
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 VOID = {"meta", "img", "br", "hr", "link", "rect"}
 
 
@@ -55,11 +55,11 @@ def picture(path: Path, size: tuple[int, int] = (8, 6)) -> Path:
     return path
 
 
-def draw(_) -> Drawn:
+def draw(*_) -> Drawn:
     return Drawn(Figure(figsize=(0.2, 0.2)), "Drawn just now.")
 
 
-def cannot_draw(_) -> Drawn:
+def cannot_draw(*_) -> Drawn:
     raise FileNotFoundError("There are no results to draw this from.")
 
 
@@ -71,6 +71,7 @@ def results(tmp_path):
     for name in ("vision", "explore", "explore_random", "demo"):
         shutil.copy(RESULTS / f"{name}.json", folder)
     solved = json.loads((RESULTS / "demo.json").read_text()) | {"command": "cobra solve sorting --note '<b>&'"}
+    solved["problem"]["task"] = "sorting"
     scores = [(1.0, 0.9, 300), (0.9, 0.5, 400), (0.8, 0.4, None)]
     solved["seeds"] = [
         solved["seeds"][0] | {"seed": seed, "success_train": train, "success_test": test, "steps_to_90": steps}
@@ -103,13 +104,14 @@ def test_the_page_is_whole_in_itself(results, tmp_path):
     ):
         assert outside not in text
     assert "A &lt;figure&gt;." in text
-    assert "$" not in re.sub('base64,[^"]*', "", text)  # every place of the template is filled
+    assert not re.search(r"\{\{|\{%|#\}", re.sub("<style>.*?</style>", "", text, flags=re.DOTALL))  # all is filled in
 
 
 def test_every_number_has_its_command(results):
     text = build(results, {}, {})
     for path in results.rglob("*.json"):
-        assert f"<code>{html.escape(json.loads(path.read_text())['command'])}</code>" in text
+        command = json.loads(path.read_text())["command"]
+        assert f"<code>{html.escape(command, quote=False)}</code>" in text.replace("&#39;", "'")
         assert f"results/{path.relative_to(results)}" in text
 
 
@@ -119,7 +121,7 @@ def test_numbers_come_with_intervals_and_lost_seeds_are_counted(results):
     assert '<span class="interval">80.0%-100.0%</span>' in text
     assert "2 of 3 seeds got there" in text
     assert "1 of 3 seeds never got to 90\u00a0% within 600 rewarded steps" in text
-    assert "Not measured yet: goal finding: new shape" in text
+    assert "Not measured yet: goal finding, new shape; goal finding, new position; " in text
 
 
 def test_what_falls_short_is_said(results):
@@ -142,11 +144,13 @@ def test_without_results_of_tasks_the_page_says_so(results):
 def test_figures_are_reused_drawn_or_left_out(tmp_path, capsys):
     old = picture(tmp_path / "old.png").read_bytes()
     drawers = {"old": cannot_draw, "new": draw, "none": cannot_draw}
-    figures = gather_figures(tmp_path, drawers, tmp_path, load=lambda: None)
+    figures = gather_figures(tmp_path, drawers, tmp_path)
     assert list(figures) == ["old", "new"]
     assert figures["old"] == Picture(old, "Scenes & slots, V_enc.", "cobra figures old")
     assert figures["new"].caption == "Drawn just now."
-    assert "none: left out. There are no results to draw this from." in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "new: drawing ..." in said
+    assert "none: left out. There are no results to draw this from." in said
 
 
 def test_a_figure_older_than_its_results_says_so(results, tmp_path):
@@ -156,22 +160,65 @@ def test_a_figure_older_than_its_results_says_so(results, tmp_path):
     assert "Drawn before" in gather_figures(tmp_path, drawers, results)["performance"].note
 
 
-def test_the_command_writes_the_page(tmp_path, monkeypatch, capsys):
+def test_a_figure_older_than_its_world_says_so(results, tmp_path):
+    path, drawers = picture(tmp_path / "clicks.png"), {"clicks": cannot_draw}
+    shutil.copytree(SHIPPED, tmp_path / "world")
+    assert gather_figures(tmp_path, drawers, results, tmp_path / "world")["clicks"].note == ""
+    os.utime(path, (0, 0))
+    assert "Drawn before" in gather_figures(tmp_path, drawers, results, tmp_path / "world")["clicks"].note
+
+
+def test_the_report_is_written_with_films_and_figures(tmp_path, monkeypatch):
     picture(tmp_path / "figures" / "clicks.png")
     monkeypatch.setattr(page, "FIGURES", {"clicks": cannot_draw})
-    cli.main(["report", "--out", str(tmp_path / "a" / "report.html"), "--figures", str(tmp_path / "figures")])
-    assert str(tmp_path / "a" / "report.html") in capsys.readouterr().out
-    text = (tmp_path / "a" / "report.html").read_text()
-    outline = Outline(text)
-    assert "Scenes &amp; slots, V<sub>enc</sub>." in text
-    assert len(outline.loaded) == 1 + len(
-        [path for path in (ROOT / "docs").glob("*.gif") if path.stem in pictures.FILMS]
-    )
+    said = []
+    out = write_report(tmp_path / "a" / "report.html", tmp_path / "figures", say=said.append)
+    assert out == tmp_path / "a" / "report.html"
+    assert said == [f"clicks: {tmp_path / 'figures' / 'clicks.png'}"]
+    outline = Outline(out.read_text())
+    assert "Scenes &amp; slots, V<sub>enc</sub>." in out.read_text()
+    assert len(outline.loaded) == 1 + len([path for path in (ROOT / "docs").glob("*.gif") if path.stem in FILMS])
+
+
+def test_a_page_of_ones_own_world_shows_no_film_of_the_shipped_agents(results, tmp_path, monkeypatch):
+    picture(tmp_path / "figures" / "clicks.png")
+    monkeypatch.setattr(page, "FIGURES", {"clicks": cannot_draw})
+    shutil.copytree(SHIPPED, tmp_path / "world")
+    out = write_report(tmp_path / "report.html", tmp_path / "figures", results, tmp_path / "world", say=lambda _: None)
+    assert len(Outline(out.read_text()).loaded) == 1
+
+
+def test_markup_in_names_commands_and_captions_is_text(results, tmp_path):
+    """What a file of results or a caption says is shown, never obeyed."""
+    mark = "<script>alert('x')</script>&\""
+    for name in ("vision", "explore", "explore_random", "demo", "solve/sorting"):
+        record = json.loads((results / f"{name}.json").read_text())
+        record["command"] = f"cobra {name} {mark}"
+        if name == "vision":
+            record["figures"] = {f"paper/{mark}/train": metrics for metrics in record["figures"].values()}
+        if name == "demo":
+            record["problem"]["task"] = mark
+        (results / f"{name}.json").write_text(json.dumps(record))
+    shutil.copy(results / "solve" / "sorting.json", results / "solve" / "sorting-<i>x.json")
+    png = picture(tmp_path / "a.png").read_bytes()
+    figures = {name: Picture(png, f"Caption {mark}.", f"cobra {mark}", f"Note {mark}") for name in ("clicks", "other")}
+    text = build(results, figures, {"cobra": Picture(png, f"Film {mark}.", f"cobra {mark}")})
+    Outline(text)
+    assert "<script" not in text
+    assert "<i>" not in text
+    escaped = "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&amp;&#34;"
+    for place in ("cobra vision", "cobra explore", "cobra explore_random", "cobra demo", "cobra solve/sorting"):
+        assert f"<code>{place} {escaped}</code>" in text
+    assert f'<th scope="row">paper, {escaped.replace("/", ", ")}, train</th>' in text
+    assert text.count(f'alt="Caption {escaped}."') == text.count(f"<figcaption>Caption {escaped}.") == len(figures)
+    assert text.count(f'<strong class="note">Note {escaped}</strong>') == len(figures)
+    assert f"Film {escaped}." in text
+    assert '<th scope="row">sorting, &lt;i&gt;x</th>' in text
 
 
 def test_a_mistake_is_one_sentence(results, tmp_path):
     file = picture(tmp_path / "file.png")
-    with pytest.raises(FileNotFoundError, match="made from the results of a clone"):
+    with pytest.raises(FileNotFoundError, match="nowhere, which is no folder of results"):
         write_report(tmp_path / "report.html", tmp_path, tmp_path / "nowhere")
     with pytest.raises(ValueError, match=r"--out is .*, a folder"):
         write_report(tmp_path, tmp_path, results)

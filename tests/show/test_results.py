@@ -1,39 +1,63 @@
-"""What the README and the docs say of the tasks is what results/ holds."""
+"""What the README and the docs say of the tasks is what results/ holds; and what a damaged file is told."""
 
 import json
 import math
+import shutil
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from cobra_rl.agents.agent import Agent
-from cobra_rl.evaluation.task import bootstrap_interval, interquartile_mean, or_never
-from cobra_rl.figures.performance import TASKS
-from cobra_rl.spriteworld import MODES
+from cobra_rl.agent import Agent
+from cobra_rl.evaluation.statistics import exact, interquartile_mean
+from cobra_rl.show.results import (
+    EXPLORE,
+    RESULTS,
+    TARGETS,
+    VISION,
+    read_explore,
+    read_log,
+    read_suite,
+    read_task,
+    read_vision,
+    write_evaluation,
+)
+from cobra_rl.show.tables import markdown_row
+from cobra_rl.spriteworld.names import MODES, REWARDED
+from cobra_rl.worlds import WEIGHTS
 
-ROOT = Path(__file__).parents[1]
-RESULTS = sorted((ROOT / "results" / "solve").glob("*.json"))
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "results" / "solve").glob("*.json"))
 
 
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("page", ["README.md", "docs/reproduction.md"])
+@pytest.mark.parametrize("task", REWARDED)
+@pytest.mark.parametrize("page", ["README.md", "docs/results.md"])
 def test_the_published_table_is_that_of_the_results(task, page):
-    seeds = json.loads((ROOT / "results" / "solve" / f"{task}.json").read_text())["seeds"]
-    cells = []
-    for mode in MODES:
-        values = [seed[f"success_{mode}"] for seed in seeds]
-        low, high = bootstrap_interval(values)
-        cells.append(f"{interquartile_mean(values):.1%} ({low:.1%}-{high:.1%})".replace("%", " %"))
-    for name in ("steps_to_90", "episodes_to_90"):
-        counts = [seed[name] for seed in seeds]
-        mean, reached = interquartile_mean(or_never(counts)), sum(count is not None for count in counts)
-        parts = [] if math.isinf(mean) else [f"{mean:,.0f}"]
-        parts += [] if reached == len(counts) else [f"{reached} of {len(counts)} seeds"]
-        cells.append("; ".join(parts))
-    assert f"| {' | '.join(cells)} |" in (ROOT / page).read_text()
+    result = read_task(RESULTS, f"solve/{task}")
+    assert markdown_row(result) in (ROOT / page).read_text().splitlines()
 
 
-@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("kind", ["solve-uniform", "solve-released"])
+def test_the_published_tables_of_other_runs_are_those_of_the_results(kind):
+    page = (ROOT / "docs" / "results.md").read_text().splitlines()
+    for result in read_suite(RESULTS)[kind].values():
+        assert markdown_row(result) in page
+
+
+@pytest.mark.parametrize("task", REWARDED)
+def test_a_row_of_the_table_says_what_the_seeds_came_to(task):
+    """From the raw file, by other means than those of the table."""
+    seeds = json.loads((RESULTS / "solve" / f"{task}.json").read_text())["seeds"]
+    row = markdown_row(read_task(RESULTS, f"solve/{task}"))
+    for mode, cell in zip(MODES, row.split(" | ")[1:3], strict=True):
+        mean = interquartile_mean([exact(seed[f"success_{mode}"]) for seed in seeds])
+        tenths = math.floor(1000 * mean + Fraction(1, 2))
+        assert cell.startswith(f"{tenths // 10}.{tenths % 10} % (")
+    assert all(seed["steps_to_90"] is not None for seed in seeds)
+    assert "seeds" not in row
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_result_says_how_it_was_made(path):
     result = json.loads(path.read_text())
     assert result["command"].startswith("cobra solve ")
@@ -42,14 +66,77 @@ def test_a_result_says_how_it_was_made(path):
     assert all(len(seed["ends"]) == len(seed["success"]) == seed["episodes"] for seed in result["seeds"])
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", REWARDED)
 def test_the_shipped_agent_is_of_the_published_run(task):
-    result = json.loads((ROOT / "results" / "solve" / f"{task}.json").read_text())
-    settings = Agent.settings(ROOT / "src" / "cobra_rl" / "weights" / "tasks" / task)
-    assert settings["problem"] == result["problem"]
+    result = json.loads((RESULTS / "solve" / f"{task}.json").read_text())
+    settings = Agent.settings(WEIGHTS / "tasks" / task)
+    assert result["problem"].items() <= settings["problem"].items()
     assert settings["steps"] == result["steps"]
 
 
 def test_there_is_no_agent_for_a_task_that_nobody_learnt():
     with pytest.raises(ValueError, match=r"No agent is shipped for 'chess'; there is one for each of clustering, "):
         Agent.pretrained("chess")
+
+
+def test_a_folder_of_runs_is_read_like_one_of_files(tmp_path):
+    """`cobra solve all --out mine/solve` leaves folders; a task of one's own stands after those of the suite."""
+    record = json.loads((RESULTS / "solve" / "sorting.json").read_text())
+    for name in ("stars", "sorting", "sorting-uniform"):
+        (tmp_path / "solve" / name).mkdir(parents=True)
+        problem = record["problem"] | {"task": name.partition("-")[0]}
+        (tmp_path / "solve" / name / "result.json").write_text(json.dumps(record | {"problem": problem}))
+    (tmp_path / "solve" / "clustering").mkdir()  # a run that has not ended
+    shutil.copy(RESULTS / "solve" / "goal_finding_new_shape.json", tmp_path / "solve")
+    suite = read_suite(tmp_path)
+    assert {kind: list(tasks) for kind, tasks in suite.items()} == {
+        "solve": ["goal_finding_new_shape", "sorting", "stars"],
+        "solve-uniform": ["sorting"],
+    }
+    assert suite["solve"]["sorting"].seeds == read_task(RESULTS, "solve/sorting").seeds
+    assert suite["solve"]["stars"].title == "stars"
+    assert suite["solve-uniform"]["sorting"].source == f"{tmp_path.name}/solve/sorting-uniform/result.json"
+
+
+def test_what_is_not_there_is_none(tmp_path):
+    assert read_vision(tmp_path) is read_explore(tmp_path) is read_task(tmp_path, "demo") is None
+    assert read_log(tmp_path, "explore_log.jsonl") is None
+    assert read_suite(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("vision.json", "{", "vision.json is not JSON"),
+        ("vision.json", "[]", "vision.json does not say which command made it"),
+        ("vision.json", '{"command": "cobra"}', "vision.json is not an evaluation of vision: it lacks 'figures'"),
+        ("vision.json", '{"command": "cobra", "figures": {"mse": 0.1}}', "its figures are to be metrics by place"),
+        ("explore.json", '{"command": "cobra", "figures": 3}', "explore.json is not an evaluation of the exploration"),
+        ("solve/sorting.json", '{"command": "cobra"}', "sorting.json is not the result of a task: it holds no seeds"),
+        ("solve/sorting.json", '{"command": "c", "seeds": [{}]}', "sorting.json is not the result of a task: it lacks"),
+        ("explore_log.jsonl", '{"step": 1}\n{"st', "explore_log.jsonl is not a log of JSON lines"),
+    ],
+)
+def test_a_damaged_file_is_named_in_one_sentence(name, content, sentence, tmp_path):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=sentence) as caught:
+        read_vision(tmp_path), read_explore(tmp_path), read_suite(tmp_path), read_log(tmp_path, "explore_log.jsonl")
+    assert str(tmp_path / name) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_evaluation_is_read_as_it_was_written(tmp_path):
+    metrics = {"paper/exploration/train": {"mse": 0.25, "fg_ari_attention": math.nan}}
+    write_evaluation(tmp_path / "mine" / "vision.json", "cobra evaluate vision", metrics)
+    vision = read_vision(tmp_path / "mine")
+    assert vision.main == {"mse": 0.25, "fg_ari_attention": None}
+    assert vision.command == "cobra evaluate vision"
+    assert vision.source == "mine/vision.json"
+
+
+def test_every_target_is_about_a_published_metric():
+    assert set(TARGETS["vision"]) <= read_vision(RESULTS).main.keys() & VISION.keys()
+    assert set(TARGETS["explore"]) <= read_explore(RESULTS).metrics.keys() & EXPLORE.keys()
+    assert TARGETS["vision"]["position_error"].met_by(0.01)
+    assert not TARGETS["explore"]["hit_rate"].met_by(0.69)

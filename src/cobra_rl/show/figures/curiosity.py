@@ -58,9 +58,10 @@ def deformation(world: WorldModel, _: Path) -> Drawn:
         grid[row][0].set_ylabel(name)
     return Drawn(
         figure,
-        "Deformation of uniform samples by D: a regular grid of the first two dimensions (above, over the scene) and "
-        "of the last two (below) after the policy's mean deformation towards the nearest of the things that it would "
-        "click on, the other dimensions random. Position clicks are drawn to sprites, motion clicks hardly change.",
+        "Deformation of uniform samples by D, without its noise: a regular grid of the first two dimensions (above, "
+        "over the scene) and of the last two (below), the other dimensions random, after the mean deformation towards "
+        "the nearest of the things that the policy would click on. Position clicks are drawn to sprites, motion clicks "
+        "hardly change.",
     )
 
 

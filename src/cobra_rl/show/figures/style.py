@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -35,6 +35,7 @@ class Drawn(NamedTuple):
     caption: str
 
 
+@runtime_checkable
 class DrawFigure(Protocol):
     """What draws a figure."""
 

@@ -1,0 +1,84 @@
+"""Tables for a terminal of 60 columns and of 80."""
+
+import json
+
+import pytest
+
+from cobra_rl.show.results import RESULTS, read_explore, read_suite, read_vision
+from cobra_rl.show.tables import markdown_table, print_causes, print_explore, print_result, print_suite, print_vision
+
+RECORD = json.loads((RESULTS / "solve" / "sorting.json").read_text())
+
+
+@pytest.fixture(params=[60, 80])
+def width(request, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(request.param))
+    return request.param
+
+
+def printed(capsys, width: int) -> str:
+    text = capsys.readouterr().out
+    assert text.strip()
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert "…" not in text  # nothing is cut off
+    return text
+
+
+def test_a_result_is_printed_seed_by_seed(width, capsys):
+    print_result(RECORD)
+    text = printed(capsys, width)
+    for number in ("92.0%", "97.7%", "94.0%-99.5%", "1,854", "random", "knows all"):
+        assert number in text
+
+
+def test_seeds_that_never_got_there_are_counted(width, capsys):
+    print_result(read_suite(RESULTS)["solve-uniform"]["clustering"])
+    assert "1 of 3" in printed(capsys, width)
+
+
+def test_an_evaluated_run_has_neither_context_nor_steps(width, capsys):
+    scores = [
+        {"seed": seed["seed"]} | {name: seed[name] for name in ("success_train", "success_test")}
+        for seed in RECORD["seeds"]
+    ]
+    print_result({name: RECORD[name] for name in ("problem", "steps", "final")} | {"episodes": 16, "seeds": scores})
+    text = printed(capsys, width)
+    assert "94.0%-99.5%" in text
+    assert "steps" not in text
+
+
+def test_the_suite_is_one_table(width, capsys):
+    print_suite(list(read_suite(RESULTS)["solve"].values()))
+    text = printed(capsys, width)
+    for number in ("over 5 seeds", "82.5%-94.6%", "1,854", "more distractors"):
+        assert number in text
+    assert ("random" in text) == (width >= 80)  # what to compare with has room there
+
+
+def test_metrics_are_printed_with_their_targets(width, capsys):
+    print_vision({"paper/exploration/train": read_vision(RESULTS).main})
+    text = printed(capsys, width)
+    assert "99.0%     ≥\u00a097%" in text
+    print_explore(read_explore(RESULTS).metrics)
+    text = printed(capsys, width)
+    for number in ("92.5%", "0.0165", "≤\u00a00.333"):
+        assert number in text
+
+
+def test_metrics_that_another_world_lacks_are_left_out(width, capsys):
+    print_vision({"stars": {"mse": 0.25}})
+    assert "FG-ARI" not in printed(capsys, width)
+
+
+def test_causes_are_printed(width, capsys):
+    seeds = json.loads((RESULTS / "causes_sorting_released.json").read_text())["figures"]["seeds"]
+    print_causes(seeds, 64)
+    text = printed(capsys, width)
+    for text_part in ("to gain", "imagination", "2.51", "-0.38"):
+        assert text_part in text
+
+
+def test_the_markdown_table_has_a_row_a_task():
+    lines = markdown_table(read_suite(RESULTS)["solve"].values()).splitlines()
+    assert len(lines) == 2 + 6
+    assert len({line.count("|") for line in lines}) == 1
