@@ -145,9 +145,7 @@ class Cobra:
         state = CobraState(state.predictor, target, state.optimiser, memory)
         return self.learn(frozen, state, key)
 
-    def learn(
-        self, frozen: WorldModel, state: CobraState, key: PRNGKeyArray
-    ) -> tuple[CobraState, dict[str, Array]]:
+    def learn(self, frozen: WorldModel, state: CobraState, key: PRNGKeyArray) -> tuple[CobraState, dict[str, Array]]:
         """Take N gradient steps on minibatches of the memory."""
         config, adam = self.config, _adam(self.config)
         rows_filled = jnp.minimum(state.memory.filled, config.memory)

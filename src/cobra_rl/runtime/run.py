@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -67,6 +67,7 @@ class Report(NamedTuple):
     pictures: Mapping[str, np.ndarray] = {}
 
 
+@runtime_checkable
 class Phase(Protocol):
     """A training phase, as the run loop sees it."""
 
