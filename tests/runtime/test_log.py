@@ -1,13 +1,22 @@
 import io
 import json
+import os
+import pty
+import re
+import signal
+import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image
+from rich.text import Text
 from tensorboardX.proto.event_pb2 import Event
+from tensorboardX.record_writer import RecordWriter
 
 from cobra_rl.runtime import log as log_module
 from cobra_rl.runtime.log import RunLog
@@ -83,6 +92,7 @@ def test_pictures(tmp_path: Path):
 
 def test_without_a_terminal_there_is_a_line_every_half_minute(tmp_path: Path, capsys, clock):
     with RunLog(tmp_path, 1000, "see [a]", start_step=100, columns=("loss", "ari")) as log:
+        clock.now += log_module.START  # it is no longer starting
         for step in range(101, 165):
             log.progress(step, {"loss": jnp.float32(step), "other": 1.0})
             if step == 120:
@@ -92,9 +102,9 @@ def test_without_a_terminal_there_is_a_line_every_half_minute(tmp_path: Path, ca
     assert capsys.readouterr().out.splitlines() == [
         "see [a]  101/1,000  loss 101",
         "a [b] " + "long " * 40,
-        "see [a]  131/1,000  1 steps/s  0:14:29 left  loss 131  ari 0.25",
-        "see [a]  161/1,000  1 steps/s  0:13:59 left  loss 161  ari 0.25",
-        "see [a]  164/1,000  0.971 steps/s  0:14:21 left  loss 164  ari 0.25",  # the last state, on leaving
+        "see [a]  131/1,000  1/s  0:14:29 left  loss 131  ari 0.25",
+        "see [a]  161/1,000  1/s  0:13:59 left  loss 161  ari 0.25",
+        "see [a]  164/1,000  0.971/s  0:14:21 left  loss 164  ari 0.25",  # the last state, on leaving
     ]
 
 
@@ -105,7 +115,41 @@ def test_the_rate_is_that_of_the_last_half_minute(tmp_path: Path, capsys, clock)
             clock.now += 30
             log.progress(step, {})
     rates = [line.split("  ")[2:] for line in capsys.readouterr().out.splitlines()]
-    assert rates == [[], ["1 steps/s", "2:46:10 left"], ["200 steps/s", "0:00:20 left"], []]
+    assert rates == [[], ["1/s", "2:46:10 left"], ["200/s", "0:00:20 left"], []]
+
+
+def test_without_a_terminal_a_starting_run_says_something_every_few_seconds(tmp_path: Path, capsys, clock):
+    with RunLog(tmp_path, 1000, "see") as log:
+        for step in range(100):
+            log.progress(step, {})
+            clock.now += 1
+    shown = [int(line.split()[1].partition("/")[0]) for line in capsys.readouterr().out.splitlines()]
+    assert shown == [*range(0, 60, 4), 86, 99]
+
+
+def wait_for(text: str, output: Callable[[], str]) -> None:
+    deadline, seen = time.monotonic() + 60, ""
+    while text not in seen:
+        assert time.monotonic() < deadline, seen
+        time.sleep(0.01)
+        seen += output()
+
+
+def test_without_a_terminal_what_keeps_a_run_busy_is_said_at_once_and_again(tmp_path, capsys, monkeypatch, clock):
+    monkeypatch.setattr(log_module, "WORD_EVERY", 0.2)
+    with RunLog(tmp_path, 10, "see") as log:
+        with log.busy("compiling [a]"):
+            assert capsys.readouterr().out.startswith("see  compiling [a]\n")
+            clock.now += 7
+            wait_for("see  compiling [a] 7 s\n", lambda: capsys.readouterr().out)
+            with log.busy("evaluating 8 scenes"):
+                clock.now += 3
+                wait_for("see  evaluating 8 scenes 3 s\n", lambda: capsys.readouterr().out)
+        monkeypatch.setattr(log_module, "WORD_EVERY", 60.0)
+        capsys.readouterr()
+        with log.busy("evaluating 8 scenes"):
+            pass  # said a moment ago, and soon over
+        assert capsys.readouterr().out == ""
 
 
 class Terminal(io.StringIO):
@@ -126,7 +170,7 @@ def test_in_a_terminal_there_is_a_bar_and_words_stand_above_it(tmp_path: Path, m
     shown = sys.stdout.getvalue()
     assert "half [way]" in shown
     assert shown.index("half [way]") < shown.rindex("see [a]")
-    assert "100/100  20 steps/s  0:00:00 left  loss 1" in shown
+    assert "100/100  20/s  0:00:00 left  loss 1" in shown
 
 
 def test_an_error_closes_the_bar_and_the_files(tmp_path: Path, monkeypatch, clock):
@@ -137,3 +181,103 @@ def test_an_error_closes_the_bar_and_the_files(tmp_path: Path, monkeypatch, cloc
         raise RuntimeError
     assert sys.stdout.getvalue().rstrip("\n").endswith("\x1b[?25h")  # the cursor is visible again
     assert [e.step for e in events(tmp_path) if e.summary.value] == [1]
+
+
+@pytest.mark.parametrize("title", ["see", "goal finding, new position, all distractors: seed 3"])
+def test_eighty_columns_hold_the_bar_and_the_metric_that_matters(tmp_path: Path, monkeypatch, clock, title):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    columns = ("success", "loss", "position_error", "hit_rate")
+    with RunLog(tmp_path, 60_000, title, columns=columns) as log:
+        for step in range(11_000, 12_001, 500):
+            log.progress(step, dict.fromkeys(columns, 0.12345))
+            clock.now += 10
+    last = Text.from_ansi(sys.stdout.getvalue()).plain.splitlines()[-1]
+    assert len(last) <= 80
+    assert len(re.findall("[━╸╺]", last)) == 10
+    assert "12,000/60,000" in last
+    assert "left  success 0.1235" in last  # whole
+    assert "hit_rate" not in last
+    assert "…" not in last.removeprefix(title[:23] + "…")
+
+
+def test_in_a_terminal_what_keeps_a_run_busy_stands_beside_the_bar(tmp_path: Path, monkeypatch, clock):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    with RunLog(tmp_path, 100, "see", columns=("loss",)) as log:
+        log.progress(1, {"loss": 0.5})
+        with log.busy("compiling [a]"):
+            assert "compiling [a]" in sys.stdout.getvalue()
+            clock.now += 7
+            wait_for("compiling [a] 7 s", lambda: sys.stdout.getvalue())
+    assert "loss 0.5" in Text.from_ansi(sys.stdout.getvalue()).plain.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "line", ["{}", "null", "12", "[]", '"text"', '{"step": null}', '{"step": "3"}', "\x00", "[" * 9999]
+)
+def test_a_damaged_line_does_not_stop_a_resume(tmp_path: Path, line):
+    whole = '{"step": 1, "loss": 0.5}'
+    (tmp_path / "log.jsonl").write_text(f"{whole}\n{line}\n{whole}\n")
+    with RunLog(tmp_path, 10, "see", start_step=5):
+        assert (tmp_path / "log.jsonl").read_text() == f"{whole}\n{whole}\n"
+
+
+def test_a_tensorboard_that_cannot_begin_is_switched_off_with_a_sentence(tmp_path: Path, capsys):
+    (tmp_path / "tensorboard").touch()  # where its folder should be
+    with RunLog(tmp_path, 10, "see") as log:
+        log.write(1, {"loss": 0.5})
+        log.picture(1, "scene", np.zeros((2, 2, 3), np.uint8))
+    assert lines(tmp_path) == [{"step": 1, "loss": 0.5}]
+    (said,) = capsys.readouterr().out.splitlines()
+    assert said.startswith("TensorBoard is switched off: FileExistsError: ")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
+def test_a_full_disk_switches_tensorboard_off_and_training_goes_on(tmp_path: Path, capsys):
+    with RunLog(tmp_path, 10, "see") as log:
+        log.write(1, {"loss": 0.5})
+        log._tensorboard._writer.close()
+        log._tensorboard._writer = RecordWriter("/dev/full")
+        for step in range(2, 1000):
+            log.write(step, {"loss": 0.5})
+    assert len(lines(tmp_path)) == 999
+    assert capsys.readouterr().out == "TensorBoard is switched off: OSError: [Errno 28] No space left on device.\n"
+
+
+HANGS_UP = """
+import signal, sys, time
+from pathlib import Path
+from cobra_rl.runtime.log import RunLog
+from cobra_rl.runtime.signals import StopRequested
+
+folder = Path(sys.argv[1])
+with StopRequested() as stop, RunLog(folder, 1000, "see") as log:
+    stop.say = log.say
+    print("ready", flush=True)
+    step = 0
+    while not stop.requested:
+        step += 1
+        log.progress(step, {"loss": 0.5})
+        time.sleep(0.01)
+    with log.busy("saving"):
+        log.write(step, {"loss": 0.5})
+    (folder / "saved").write_text(str(stop.signal))
+"""
+
+
+def test_a_run_saves_when_its_terminal_goes_away(tmp_path: Path):
+    master, slave = pty.openpty()
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), slave)
+    command = [sys.executable, "-c", HANGS_UP, str(tmp_path)]
+    process = subprocess.Popen(command, **streams, start_new_session=True)
+    os.close(slave)
+    seen = b""
+    while b"ready" not in seen:
+        seen += os.read(master, 4096)
+    os.close(master)  # from here on, whatever is printed is an error
+    time.sleep(0.3)
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(timeout=60) == 0
+    assert (tmp_path / "saved").read_text() == str(int(signal.SIGHUP))

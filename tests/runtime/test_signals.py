@@ -1,5 +1,6 @@
 import os
 import signal
+import threading
 
 import pytest
 
@@ -10,15 +11,64 @@ def send(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+NUMBERS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
 def test_a_signal_sets_the_flag_and_the_old_handlers_come_back(number):
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    before = [signal.getsignal(each) for each in NUMBERS]
     with StopRequested() as stop:
         assert not stop.requested
+        assert stop.signal is None
         send(number)
         assert stop.requested
     assert stop.requested
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+    assert stop.signal == number
+    assert [signal.getsignal(each) for each in NUMBERS] == before
+
+
+def test_it_is_said_at_once_that_the_run_is_about_to_stop():
+    said = []
+    with StopRequested(said.append) as stop:
+        send(signal.SIGTERM)
+        send(signal.SIGHUP)
+        assert said == ["Stopping after this step."]
+        send(signal.SIGINT)
+        assert said[1:] == ["Stopping after this step; press Ctrl-C again to stop at once."]
+        assert stop.signal == signal.SIGTERM  # the first
+
+
+def test_a_terminal_that_is_gone_does_not_keep_a_run_from_stopping():
+    def fail(_: str) -> None:
+        raise OSError
+
+    with StopRequested(fail) as stop:
+        send(signal.SIGHUP)
+        assert stop.requested
+
+
+def test_under_nohup_a_hangup_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopRequested() as stop:
+            send(signal.SIGHUP)
+            assert not stop.requested
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_in_another_thread_it_does_nothing():
+    results = []
+
+    def run() -> None:
+        with StopRequested() as stop:
+            results.append(stop.requested)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert results == [False]
 
 
 def test_the_second_interrupt_is_a_keyboard_interrupt():

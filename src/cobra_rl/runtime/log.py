@@ -3,35 +3,47 @@
 import json
 import math
 import sys
+import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from time import monotonic, time_ns
-from typing import SupportsFloat
+from time import monotonic, time, time_ns
+from typing import Any, SupportsFloat
 
 import numpy as np
 from jaxtyping import Array, UInt8
 from PIL import Image
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
-from tensorboardX import SummaryWriter
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.table import Column
+from rich.text import Text
 
 from cobra_rl.runtime.storage import write_atomically
 
 RATE_WINDOW = 30.0  # seconds that the rate is averaged over
 BAR_EVERY = 0.1  # seconds between two states of the bar: between them no value is read, so no device is waited for
-LINE_EVERY = 30.0  # seconds between two plain lines
+START = 60.0  # seconds in which a run counts as starting
+WORD_EVERY = 4.0  # seconds between two plain lines while a run starts: nobody should think that it hangs
+LINE_EVERY = 30.0  # seconds between two plain lines later
+FLUSH_EVERY = 30.0  # seconds between two writes of TensorBoard's file to the disk
 
 Scalars = Mapping[str, SupportsFloat]
 
 
 class RunLog:
-    """Used by a training loop as a context; `columns` are the names of the figures to show beside the progress.
+    """What a training loop says and keeps, used as a context.
 
-    A run that resumes passes the step of its checkpoint as `start_step`: what was logged after that step is dropped,
-    so that the log is that of a run never interrupted. A `start_step` of 0 is a new run, with an empty log.
+    A terminal that goes away and a TensorBoard that cannot write never stop a run.
+
+    Args:
+        folder: the folder of the run.
+        total_steps: the last step.
+        title: heads the progress bar and the plain lines.
+        start_step: the step of the checkpoint that the run resumes from. What was logged after that step is dropped,
+            so that the log is that of a run never interrupted. 0 is a new run, with an empty log.
+        columns: names of the metrics to show beside the progress; the first ones are dropped last if there is no room.
     """
 
     def __init__(self, folder: Path, total_steps: int, title: str, start_step: int = 0, columns: Sequence[str] = ()):
@@ -40,29 +52,29 @@ class RunLog:
         self._latest: dict[str, SupportsFloat] = {}
         self._samples: deque[tuple[float, int]] = deque()  # (time, step) of what was shown in the rate window
         self._unseen: int | None = None  # the latest step, if it is not yet shown
+        self._status = ""  # what stands beside the bar, if nothing keeps the run busy
+        self._busy: list[tuple[str, float]] = []  # (what, since when), the innermost last
+        self._said: dict[str, float] = {}  # when something that keeps the run busy was last said
         self._console = Console()
         self._terminal = sys.stdout.isatty() and not self._console.is_dumb_terminal
 
     def __enter__(self) -> "RunLog":
+        self._began = monotonic()
         path = self.folder / "log.jsonl"
         write_atomically(path, "".join(_lines_up_to(path, self._start_step)).encode())
         self._stack = ExitStack()
         self._file = self._stack.enter_context(open(path, "a", encoding="utf-8"))
         first = self._start_step + 1 if self._start_step else 0
-        self._tensorboard = SummaryWriter(
-            str(self.folder / "tensorboard"),
-            purge_step=first,
-            flush_secs=30,
-            filename_suffix=f".{time_ns()}",  # else a run started within the same second overwrites the file
-        )
+        self._tensorboard = _TensorBoard(self.folder / "tensorboard", first, self.say)
         self._stack.callback(self._tensorboard.close)
         self._progress = None
         if self._terminal:
-            title, status = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[status]}"))
-            self._progress = Progress(title, BarColumn(20), status, console=self._console)
-            self._task = self._progress.add_task(self.title, total=self.total_steps, status="")
-            self._progress.update(self._task, completed=self._start_step)
-            self._stack.enter_context(self._progress)
+            self._heading, self._bar = _layout(self.title, self._console.width)
+            heading, status = TextColumn("{task.description}", markup=False), _StatusColumn(self._status_now)
+            self._progress = Progress(heading, BarColumn(self._bar), status, console=self._console)
+            self._task = self._progress.add_task(self._heading, total=self.total_steps, completed=self._start_step)
+            self._progress.start()
+            self._stack.callback(self._stop_bar)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -71,65 +83,212 @@ class RunLog:
                 self._show(self._unseen, monotonic())
 
     def write(self, step: int, scalars: Scalars) -> None:
-        """One line of JSON (NaN and infinity as null), and TensorBoard."""
+        """Log metrics as one line of JSON (NaN and infinity as null) and in TensorBoard.
+
+        Args:
+            step: the step they belong to.
+            scalars: the metrics by name.
+        """
         self._latest.update(scalars)
         values = {name: float(value) for name, value in scalars.items()}
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
         self._file.write(json.dumps({"step": step, **finite}) + "\n")
         self._file.flush()
-        for name, value in values.items():
-            self._tensorboard.add_scalar(name, value, step)
+        self._tensorboard.scalars(step, values)
 
     def picture(self, step: int, name: str, image: UInt8[Array | np.ndarray, "H W 3"]) -> None:
-        """`pictures/NAME_STEP.png`, and TensorBoard."""
+        """Keep a picture as `pictures/NAME_STEP.png` and in TensorBoard.
+
+        Args:
+            step: the step it belongs to.
+            name: what it shows.
+            image: its pixels.
+        """
         pixels = np.asarray(image)
         path = self.folder / "pictures" / f"{name}_{step:08d}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(pixels).save(path)
-        self._tensorboard.add_image(name, pixels, step, dataformats="HWC")
+        self._tensorboard.image(step, name, pixels)
 
     def progress(self, step: int, scalars: Scalars) -> None:
-        """Shows how far the run is; cheap enough to be called at every step."""
+        """Show how far the run is; cheap enough to be called at every step.
+
+        Args:
+            step: the step that was done.
+            scalars: the metrics by name; they are read only if they are shown.
+        """
         self._latest.update(scalars)
         now = monotonic()
-        due = not self._samples or now - self._samples[-1][0] >= (BAR_EVERY if self._terminal else LINE_EVERY)
+        due = not self._samples or now - self._samples[-1][0] >= (BAR_EVERY if self._terminal else self._pause(now))
         if due:
             self._show(step, now)
         self._unseen = None if due else step
 
     def say(self, text: str) -> None:
-        """Prints above the bar."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=not self._terminal)
+        """Print a line, above the bar if there is one.
+
+        Args:
+            text: what to say.
+        """
+        with suppress(OSError):  # the terminal may be gone
+            self._console.print(text, markup=False, highlight=False, soft_wrap=not self._terminal)
+
+    @contextmanager
+    def busy(self, text: str) -> Iterator[None]:
+        """Show at once what the run is busy with, and for how long: beside the bar, or in plain lines.
+
+        Args:
+            text: what is going on within the context, such as "compiling".
+        """
+        entry, done = (text, monotonic()), threading.Event()
+        self._busy.append(entry)
+        if self._progress is not None or entry[1] - self._said.get(text, -math.inf) >= LINE_EVERY:
+            self._show_busy(*entry)
+        reminder = threading.Thread(target=self._remind, args=(entry, done), daemon=True)
+        reminder.start()
+        try:
+            yield
+        finally:
+            self._busy.pop()
+            done.set()
+            reminder.join()
+
+    def _remind(self, entry: tuple[str, float], done: threading.Event) -> None:
+        while not done.wait(self._pause(monotonic())):
+            if self._busy[-1:] == [entry]:  # else something within it has its own reminder
+                self._show_busy(*entry)
+
+    def _show_busy(self, text: str, since: float) -> None:
+        self._said[text] = monotonic()
+        if self._progress is None:
+            self.say(f"{self.title}  {_lasting(text, since)}")
+        else:
+            with suppress(OSError):
+                self._progress.refresh()
+
+    def _pause(self, now: float) -> float:
+        return WORD_EVERY if now - self._began < START else LINE_EVERY
+
+    def _status_now(self) -> str:
+        innermost = self._busy[-1:]  # one look, for this is also asked by the thread that draws the bar
+        return _lasting(*innermost[0]) if innermost else self._status
 
     def _show(self, step: int, now: float) -> None:
         self._samples.append((now, step))
         while len(self._samples) > 2 and now - self._samples[1][0] >= RATE_WINDOW:
             self._samples.popleft()
-        status = self._status(step)
-        if self._progress:
-            self._progress.update(self._task, completed=step, status=status)
-        else:
-            self.say(f"{self.title}  {status}")
+        if self._progress is None:
+            self.say(f"{self.title}  {self._describe(step)}")
+            return
+        self._status = self._describe(step, self._console.width - len(self._heading) - self._bar - 2)
+        with suppress(OSError):
+            self._progress.update(self._task, completed=step)
 
-    def _status(self, step: int) -> str:
-        """1,200/6,000  12.5 steps/s  0:06:24 left  loss 0.0123."""
-        parts = [f"{step:,}/{self.total_steps:,}"]
+    def _describe(self, step: int, room: int = sys.maxsize) -> str:
+        """Say how far the run is: "1,200/6,000  12.5/s  0:06:24 left  loss 0.0123", or less if there is no room."""
+        parts = {"step": f"{step:,}/{self.total_steps:,}"}
         (start, first), (end, last) = self._samples[0], self._samples[-1]
         if last > first and end > start:
             rate = (last - first) / (end - start)
-            left = timedelta(seconds=round((self.total_steps - step) / rate))
-            parts += [f"{rate:,.0f} steps/s" if rate >= 100 else f"{rate:.3g} steps/s", f"{left} left"]
-        parts += [f"{name} {float(self._latest[name]):.4g}" for name in self.columns if name in self._latest]
-        return "  ".join(parts)
+            parts["rate"] = f"{rate:,.0f}/s" if rate >= 100 else f"{rate:.3g}/s"
+            parts["left"] = f"{timedelta(seconds=round((self.total_steps - step) / rate))} left"
+        metrics = [name for name in self.columns if name in self._latest]
+        parts |= {f"metric {name}": f"{name} {float(self._latest[name]):.4g}" for name in metrics}
+        droppable = [f"metric {name}" for name in reversed(metrics[1:])] + ["rate", "left"]
+        while len("  ".join(parts.values())) > room and droppable:
+            parts.pop(droppable.pop(0), None)
+        return "  ".join(parts.values())
+
+    def _stop_bar(self) -> None:
+        assert self._progress is not None
+        with suppress(OSError):
+            self._progress.stop()
+
+
+class _StatusColumn(ProgressColumn):
+    """Text that is asked for whenever the bar is drawn."""
+
+    def __init__(self, text: Callable[[], str]):
+        super().__init__(Column(no_wrap=True))
+        self._text = text
+
+    def render(self, task: Task) -> Text:
+        return Text(self._text())
+
+
+class _TensorBoard:
+    """TensorBoard's file, written in this thread. The first failure is said, and then it stays switched off.
+
+    tensorboardX's own `SummaryWriter` has a thread and a queue: once the thread has died of a full disk, the queue
+    fills up and the training loop waits for it for ever.
+    """
+
+    def __init__(self, folder: Path, first: int, say: Callable[[str], None]):
+        self._say, self._flushed = say, -math.inf
+        self._writer: Any = None  # once it is switched off
+        with self._guarded():
+            # Imported here, for it takes long and only training needs it.
+            from tensorboardX import record_writer, summary
+            from tensorboardX.proto.event_pb2 import Event, SessionLog  # pyright: ignore[reportAttributeAccessIssue]
+
+            self._summary, self._event = summary, Event
+            folder.mkdir(parents=True, exist_ok=True)
+            self._writer = record_writer.RecordWriter(str(folder / f"events.out.tfevents.{time_ns()}"))
+            self._add(first, file_version="brain.Event:2")
+            self._add(first, session_log=SessionLog(status=SessionLog.START))  # forget what was logged from there on
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        if self._writer is None:
+            return
+        with self._guarded():
+            for name, value in values.items():
+                self._add(step, summary=self._summary.scalar(name, value))
+            if monotonic() - self._flushed >= FLUSH_EVERY:
+                self._writer.flush()
+                self._flushed = monotonic()
+
+    def image(self, step: int, name: str, pixels: np.ndarray) -> None:
+        if self._writer is None:
+            return
+        with self._guarded():
+            self._add(step, summary=self._summary.image(name, pixels, dataformats="HWC"))
+
+    def close(self) -> None:
+        if self._writer is None:
+            return
+        with self._guarded():
+            self._writer.close()
+
+    def _add(self, step: int, **content: Any) -> None:
+        self._writer.write(self._event(wall_time=time(), step=step, **content).SerializeToString())
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # whatever it is, training is worth more
+            self._say(f"TensorBoard is switched off: {type(error).__name__}: {error}.")
+            writer, self._writer = self._writer, None
+            with suppress(Exception):
+                writer.close()
+
+
+def _lasting(text: str, since: float) -> str:
+    seconds = round(monotonic() - since)
+    return f"{text} {seconds} s" if seconds else text
+
+
+def _layout(title: str, width: int) -> tuple[str, int]:
+    """Return the title, cut to three tenths of the screen, and the width of the bar."""
+    room = 3 * width // 10
+    return title if len(title) <= room else title[: room - 1] + "…", 20 if width >= 100 else 10
 
 
 def _lines_up_to(path: Path, step: int) -> Iterator[str]:
-    """The lines to keep: none of a new run, none after `step`, none that a crash cut short."""
+    """Yield the lines to keep: none of a new run, none after `step`, none that is damaged."""
     if step == 0 or not path.exists():
         return
     for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
-        try:
+        with suppress(ValueError, TypeError, KeyError, RecursionError):
             if json.loads(line)["step"] <= step:
                 yield line + "\n"
-        except ValueError:
-            continue

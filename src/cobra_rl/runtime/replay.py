@@ -15,12 +15,12 @@ LEAST_ERROR = 1e-3  # smaller errors count as this much, so that every item has 
 
 
 class ReplayState(NamedTuple):
-    """A ring of C items, of which the first `count` are in use."""
+    """A ring of C items, of which the first `size` are in use."""
 
     items: Any  # a pytree of arrays [C, ...]
     error: Float[Array, " C"]  # the latest raw error of each item; 0 where there is no item
-    index: Int[Array, ""]  # where the next item goes
-    count: Int[Array, ""]
+    position: Int[Array, ""]  # where the next item goes
+    size: Int[Array, ""]  # how many items there are
 
 
 class Sample(NamedTuple):
@@ -68,13 +68,13 @@ class Replay:
         number = jax.tree.leaves(items)[0].shape[0]
         if number > self.capacity:
             raise ValueError(f"{number} items at once do not fit into a replay of {self.capacity}.")
-        places = (state.index + jnp.arange(number)) % self.capacity
-        error = jnp.where(state.count > 0, state.error.max(), 1.0)
+        places = (state.position + jnp.arange(number)) % self.capacity
+        error = jnp.where(state.size > 0, state.error.max(), 1.0)
         return ReplayState(
             jax.tree.map(lambda old, new: old.at[places].set(new), state.items, items),
             state.error.at[places].set(error),
-            (state.index + number) % self.capacity,
-            jnp.minimum(state.count + number, self.capacity),
+            (state.position + number) % self.capacity,
+            jnp.minimum(state.size + number, self.capacity),
         )
 
     def sample(
@@ -86,18 +86,18 @@ class Replay:
             state: a replay with at least one item.
             key: random key.
             alpha: exponent of the errors; 0 draws uniformly.
-            beta: exponent of the importance weights (count * probability)^-beta; 1 undoes the priorities.
+            beta: exponent of the importance weights (size * probability)^-beta; 1 undoes the priorities.
 
         Returns:
             The items, their importance weights and where they are.
         """
-        used = jnp.arange(self.capacity) < state.count
+        used = jnp.arange(self.capacity) < state.size
         priority = jnp.where(used, jnp.maximum(state.error, LEAST_ERROR) ** alpha, 0.0)
         sums = jnp.cumsum(priority)
         shares = (jnp.arange(self.batch) + jax.random.uniform(key, (self.batch,))) / self.batch
         drawn = jnp.searchsorted(sums, shares * sums[-1], side="right")
-        indices = jnp.clip(drawn, 0, state.count - 1)  # rounding may lead past the last item
-        weight = (state.count * priority[indices] / sums[-1]) ** -beta
+        indices = jnp.clip(drawn, 0, state.size - 1)  # rounding may lead past the last item
+        weight = (state.size * priority[indices] / sums[-1]) ** -beta
         return Sample(jax.tree.map(lambda leaf: leaf[indices], state.items), weight / weight.max(), indices)
 
     def update(self, state: ReplayState, indices: Int[Array, " B"], errors: Float[Array, " B"]) -> ReplayState:
@@ -122,4 +122,4 @@ class Replay:
         Returns:
             How many items there are.
         """
-        return state.count
+        return state.size

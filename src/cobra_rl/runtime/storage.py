@@ -213,7 +213,7 @@ def write_json(path: Path, record: Any) -> None:
 
 
 def _memory(tensor: np.ndarray) -> memoryview:
-    return memoryview(np.ascontiguousarray(tensor).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(tensor).reshape(-1).view(np.uint8).data
 
 
 def _is_number(leaf: Any) -> bool:
