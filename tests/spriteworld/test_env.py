@@ -15,6 +15,11 @@ ENVS = [
 ]
 
 
+def assert_same_image(one, other):
+    """Up to rounding: other compiled code may sum in another order."""
+    assert np.abs(np.asarray(one).astype(int) - np.asarray(other).astype(int)).max() <= 1
+
+
 def rollout(env, key, steps=12):
     keys = jax.random.split(key, steps + 1)
     state, image = env.reset(keys[0])
@@ -46,11 +51,13 @@ def test_a_batch_is_its_members(task, mode, variant):
     batch = jax.jit(jax.vmap(env.step))(keys, states, actions)
     for i in (0, 3):
         state, image = env.reset(keys[i])
-        np.testing.assert_array_equal(images[i], image)
+        assert_same_image(images[i], image)
         alone = env.step(keys[i], state, actions[i])
-        jax.tree.map(lambda one, all_: np.testing.assert_allclose(one, all_[i], atol=1e-5), alone, batch)  # noqa: B023
-    assert batch[1].dtype == jnp.uint8
-    assert batch[1].shape == (5, 64, 64, 3)
+        assert_same_image(batch.image[i], alone.image)
+        for one, all_ in zip(*(jax.tree.leaves(step._replace(image=None)) for step in (alone, batch)), strict=True):
+            np.testing.assert_allclose(one, all_[i], atol=1e-4)  # rewards are up to 50
+    assert batch.image.dtype == jnp.uint8
+    assert batch.image.shape == (5, 64, 64, 3)
     assert states.sprites.alive.shape[1] == env.spec.capacity
 
 

@@ -11,7 +11,6 @@ from scipy import stats
 from cobra_rl import spriteworld
 from cobra_rl.spriteworld import SHAPES, Clustering, FindGoal
 
-TASKS_WITH_REWARD = [task for task in spriteworld.TASKS if task != "exploration"]
 SQUARE = SHAPES.index("square")
 
 
@@ -57,7 +56,7 @@ def test_the_lower_right_quadrant_is_held_out(mode):
     x, y = sprites.position[is_target].T
     lower_right = (x > 0.5) & (y < 0.5)
     assert lower_right.all() if mode == "test" else not lower_right.any()
-    if mode == "train":  # uniform over the other three quadrants
+    if mode == "train":  # uniform over the other three quadrants; the spread of a share of 2000 is 0.0105 or less
         quadrants = [np.mean((x < 0.5) & (y < 0.5)), np.mean((x < 0.5) & (y > 0.5)), np.mean((x > 0.5) & (y > 0.5))]
         np.testing.assert_allclose(quadrants, 1 / 3, atol=0.04)
     x, y = sprites.position[~is_target].T
@@ -142,12 +141,12 @@ def test_motion_noise(task):
     env = spriteworld.make(task)
     state = spriteworld.state_from_sprites([{"x": 0.5, "y": 0.5, "scale": 0.13}, {"x": 0.1, "y": 0.1, "scale": 0.13}])
     keys = jax.random.split(jax.random.key(1), 4000)
-    push = jax.jit(jax.vmap(lambda k, a: env.advance(k, state, a)[0].sprites.position, in_axes=(0, None)))
+    push = jax.jit(jax.vmap(lambda k, a: env.advance(k, state, a).state.sprites.position, in_axes=(0, None)))
     after = np.asarray(push(keys, jnp.array([0.5, 0.5, 0.7, 0.1])))
     noise = after[:, 0] - (np.array([0.5, 0.5]) + 0.25 * np.array([0.2, -0.4]))
     for axis in (0, 1):
         assert stats.kstest(noise[:, axis] / 0.05, "norm").pvalue > 1e-4
-    assert abs(np.corrcoef(noise.T)[0, 1]) < 0.06
+    assert abs(np.corrcoef(noise.T)[0, 1]) < 0.06  # the spread of the correlation of 4000 pairs is 0.016
     assert all(spriteworld.make(other).spec.motion_noise == 0.05 for other in spriteworld.TASKS)
     np.testing.assert_array_equal(after[:, 1], np.float32(0.1))
     missed = np.asarray(push(keys, jnp.array([0.9, 0.9, 0.7, 0.1])))

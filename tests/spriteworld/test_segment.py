@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cobra_rl import spriteworld
-from cobra_rl.spriteworld.render import hsv_to_rgb
+from cobra_rl.spriteworld.renderer import hsv_to_rgb
 
 
 def inner(mask):
