@@ -1,21 +1,19 @@
 """The command line as a person meets it."""
 
+import json
 import subprocess
 import sys
-import typing
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from cobra_rl import cli, commands, spriteworld
+from cobra_rl import __version__, cli, spriteworld
+from cobra_rl.cli import COMMANDS
+from cobra_rl.config import TASK, VISION
 
-
-def test_the_cli_lists_the_suite():
-    assert typing.get_args(commands.Task) == spriteworld.TASKS
-    assert typing.get_args(commands.Mode) == spriteworld.MODES
-    assert typing.get_args(commands.Variant) == spriteworld.VARIANTS
+COBRA = str(Path(sys.executable).with_name("cobra"))
 
 
 def test_play_random_writes_a_moving_picture(tmp_path, capsys):
@@ -44,13 +42,27 @@ def test_watch_films_the_shipped_agent_beside_what_it_sees_and_imagines(tmp_path
     [
         (["watch", "sorting", "--frames", "0"], "--frames is 0; it must lie between 1 and 10,000"),
         (["watch", "sorting", "--run", "nowhere"], "nowhere is no run of `cobra solve`"),
-        (["play-random", "sorting", "--steps", "0"], "--steps is 0; it must lie between 1 and 10000"),
-        (["play-random", "sorting", "--size", "9"], "--size is 9; it must lie between 16 and 2048"),
+        (["watch"], "Name a task, or give a run"),
+        (["play-random", "sorting", "--steps", "0"], "--steps is 0; it must lie between 1 and 10,000"),
+        (["play-random", "sorting", "--size", "9"], "--size is 9; it must lie between 16 and 2,048"),
         (["play-random", "sorting", "--steps", "1", "--out", "/dev/null/x.gif"], "/dev/null"),
+        (["play-random", "sorting", "--steps", "1", "--out", "film.mp4"], "its name must end in .gif"),
         (["play-random", "sortin"], "sortin"),
+        (["sovle", "sorting"], "There is no command 'sovle'; choose one of solve, watch"),
+        (["train"], "Did you mean 'train vision'?"),
+        (["solve"], "Name a task (goal_finding_new_shape"),
+        (["solve", "sorting", "--world", "nowhere"], "nowhere is no world: it has no world.json"),
+        (["solve", "sorting", "--env", "stars.py:task"], "not both"),
+        (["solve", "--env", "no_such_module:task"], "nothing is found there: No module named 'no_such_module'"),
+        (["solve", "--env", "json:dumps"], "json:dumps"),
+        (["solve", "sorting", "--preset", "big"], "big"),
+        (["train", "explore", "--vision", "nowhere"], "There are no vision weights in nowhere"),
+        (["figures", "--results", "nowhere"], "nowhere"),
+        (["evaluate", "vision", "--scenes", "3"], "--scenes is 3; at least 10"),
     ],
 )
-def test_a_mistake_is_one_sentence(arguments, sentence, capsys):
+def test_a_mistake_is_one_sentence(arguments, sentence, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as stop:
         cli.main(arguments)
     assert stop.value.code == 2
@@ -59,15 +71,72 @@ def test_a_mistake_is_one_sentence(arguments, sentence, capsys):
     assert "Traceback" not in output.err
 
 
+def test_with_debug_an_error_says_where_it_arose(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["watch", "sorting", "--run", "nowhere", "--debug"])
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_run_of_another_task_is_not_watched_as_this_one(tmp_path, capsys):
+    from cobra_rl.agent import TASKS
+
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["watch", "sorting", "--run", str(TASKS / "clustering"), "--out", str(tmp_path / "x.gif")])
+    assert stop.value.code == 2
+    assert "learnt clustering and not sorting" in capsys.readouterr().err
+
+
+def test_a_released_run_is_watched_by_the_released_rules(tmp_path):
+    from cobra_rl.agent import TASKS, Agent
+
+    folder = tmp_path / "run"
+    (folder / "seed0").mkdir(parents=True)
+    (folder / "seed0" / "reward").symlink_to(TASKS / "sorting" / "seed0" / "reward")
+    record = json.loads((TASKS / "sorting" / "run.json").read_text())
+    record["settings"]["problem"]["variant"] = "released"
+    (folder / "run.json").write_text(json.dumps(record))
+    watch = cli.parse(["watch", "--run", str(folder)])
+    _, problem = watch._agent()
+    assert problem.environments()["test"] is spriteworld.make("sorting", "test", "released")
+    assert Agent.load(folder).problem == problem
+
+
+def test_every_leaf_of_a_configuration_is_an_option():
+    command = cli.parse(["train", "vision", "--config.model.latents", "16", "--config.beta", "0", "0.1", "1", "0.5"])
+    assert command.config.model.latents == 16
+    assert command.config.model.decoder_patch == VISION["laptop"].model.decoder_patch
+    assert command.config.beta == ((0.0, 0.1), (1.0, 0.5))
+    command = cli.parse(["solve", "sorting", "--preset", "debug", "--config.reward.pair", "32", "32"])
+    assert command.config.reward.pair == (32, 32)
+    assert command.config.proposals == TASK["debug"].proposals
+
+
+def test_options_explain_themselves(capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["solve", "--help"])
+    assert stop.value.code == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "--config.reward.pair" in text
+    assert "share of random choices among the proposals" in text
+    assert "goal_finding_more_targets" in text
+
+
 def test_help_reads_like_a_short_manual(capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main(["--help"])
     assert stop.value.code == 0
     text = capsys.readouterr().out
-    assert "play-random" in text
+    assert all(name in text for name in COMMANDS)
     assert "COBRA learns to see objects" in text
 
 
-def test_the_command_is_installed():
-    run = subprocess.run([str(Path(sys.executable).with_name("cobra")), "--help"], capture_output=True, check=False)
-    assert run.returncode == 0
+@pytest.mark.parametrize("words", [[COBRA, "--version"], [sys.executable, "-m", "cobra_rl", "--version"]])
+def test_the_command_is_installed_and_says_its_version(words):
+    run = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == f"cobra-rl {__version__}"
+
+
+def test_help_imports_no_jax_and_the_package_is_quick_to_import():
+    """`cobra --help` is to take under a second: it must not import JAX at all. No clock is needed for that."""
+    code = "import sys, cobra_rl.cli; cobra_rl.cli._print_help(); assert 'jax' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -46,7 +46,7 @@ def test_with_shuffled_slots_a_scene_is_worth_the_same_in_any_order(world):
     for shuffle in (False, True):
         model = learnt(world, shuffle, 0)
         errors[shuffle] = [float(np.mean((model(slots) - steps.next_reward) ** 2)) for slots in (steps.slots, turned)]
-    # Ten seeds: what was seen is learnt to 0.00-0.06; the turned error of the shuffled one is 0.02-0.12 of the other's.
+    # Ten seeds: 0.004 +- 0.005 and 0.047 +- 0.021 of what was seen; of the turned errors' ratio 0.046 +- 0.025.
     assert errors[False][0] < 0.3
     assert errors[True][0] < 0.3
     assert errors[True][1] < 0.5 * errors[False][1]

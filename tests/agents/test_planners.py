@@ -56,7 +56,8 @@ def test_it_takes_the_action_that_is_imagined_to_be_best(world, depth):
     np.testing.assert_array_equal(choice.action, choice.actions[best])
     one = plan(world, jax.random.key(0), planner="one_step", proposals=500)
     if depth == 1:
-        # Of 500 uniform clicks the best of 50 seeds' is never further than 0.09 from the corner; 0.3 is the bar.
+        # Over 50 seeds the best click is 0.030 +- 0.024 from the corner along each axis, at most 0.113: the bar is
+        # more than ten spreads away.
         assert choice.action[0] > 0.7
         assert choice.action[1] < 0.3
         np.testing.assert_allclose(choice.scores[best], wanted(world.imagine(SLOTS, choice.action).slots), rtol=1e-5)

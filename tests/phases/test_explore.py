@@ -9,8 +9,10 @@ import pytest
 from safetensors.numpy import load_file
 
 from cobra_rl.config import EXPLORE
-from cobra_rl.phases import explore, training
-from cobra_rl.pretrained import load_curious, load_vision
+from cobra_rl.phases import explore
+from cobra_rl.runtime.run import Diverged
+from cobra_rl.spriteworld import make
+from cobra_rl.worlds import find_vision, load_world, world_sha256
 from running import cobra
 
 TRAIN = ("train", "explore", "--preset", "debug")
@@ -18,7 +20,7 @@ TRAIN = ("train", "explore", "--preset", "debug")
 
 def weights(folder: Path) -> dict[str, np.ndarray]:
     parts = ("transition", "exploration")
-    loaded = {part: load_file(folder / "weights" / part / "weights.safetensors") for part in parts}
+    loaded = {part: load_file(folder / "world" / part / "weights.safetensors") for part in parts}
     return {f"{part}{name}": array for part in parts for name, array in loaded[part].items()}
 
 
@@ -27,8 +29,8 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, debug_vision):
     """Replay, priorities and unfinished episodes included: everything after the stop depends on them."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train = (*TRAIN, "--vision", str(debug_vision))
-    cobra(train, whole)
-    output = cobra(train, parts, stop_at=parts / "checkpoints" / "step_00000008.safetensors.zz")
+    assert f"World: {whole / 'world'}" in cobra(train, whole)
+    output = cobra(train, parts, stop_at=parts / "checkpoints" / "step_00000008.safetensors.zz", code=143)
     assert "of 24; the same command goes on from here." in output
     cobra(train, parts)
     expected, found = weights(whole), weights(parts)
@@ -40,27 +42,23 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, debug_vision):
     own = {"minutes", "hits"}  # the share of hits is of what was played since the process began
     for one, other in zip(*logs, strict=True):
         assert {k: v for k, v in one.items() if k not in own} == {k: v for k, v in other.items() if k not in own}
-    agent = load_curious(load_vision(debug_vision), whole / "weights")
-    slots = agent.encode(np.zeros((2, 64, 64, 3), np.uint8))
-    assert agent.imagine(slots, np.full((2, 4), 0.5)).slots.shape == slots.shape
+    world = load_world(whole)
+    slots = world.encode(np.zeros((2, 64, 64, 3), np.uint8))
+    assert world.imagine(slots, np.full((2, 4), 0.5)).slots.shape == slots.shape
+    assert world_sha256(whole) == world_sha256(parts)
+    assert "vision: " in cobra(TRAIN, whole, code=2)  # the shipped vision is another one
 
 
 def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_path, monkeypatch, debug_vision):
-    real = explore.make_update
+    class Poisoned(explore.ExplorePhase):
+        def step(self, state, step):
+            state, metrics = super().step(state, step)
+            return state, {**metrics, "transition": np.float32("nan")} if step >= 9 else metrics
 
-    def make_update(*arguments):
-        update, calls = real(*arguments), []
+        def report(self, state, step):  # slow to compile, and not asked about here
+            return explore.Report({})
 
-        def poisoned(*state):
-            calls.append(1)
-            learner, memory, metrics = update(*state)
-            return learner, memory, metrics | {"transition": np.float32("nan")} if len(calls) > 9 else metrics
-
-        return poisoned
-
-    monkeypatch.setattr(explore, "make_update", make_update)
-    monkeypatch.setattr(explore, "quick_explore_scores", lambda *_: {})  # slow to compile, and not asked about here
-    monkeypatch.setattr(explore, "clicks", lambda *_: np.zeros((4, 4, 3), np.uint8))
-    with pytest.raises(training.Diverged, match="transition is nan at step 16; the last good checkpoint is kept in"):
-        explore.train(EXPLORE["debug"], load_vision(debug_vision), tmp_path, curious=False)
+    monkeypatch.setattr(explore, "ExplorePhase", Poisoned)
+    with pytest.raises(Diverged, match="transition is nan at step 16; the last good checkpoint is kept in"):
+        explore.train(EXPLORE["debug"], make("exploration"), find_vision(debug_vision), tmp_path)
     assert [file.name for file in (tmp_path / "checkpoints").iterdir()] == ["step_00000008.safetensors.zz"]

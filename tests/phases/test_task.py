@@ -1,65 +1,110 @@
-"""The task phase on the debug preset, with untrained parts: what is left behind, and going on after a crash."""
+"""The task phase on the debug preset, with an untrained world: what is left behind, resuming, adding steps and seeds."""
 
+import dataclasses
 import json
+import shutil
 
 import jax
 import numpy as np
 import pytest
 
 from cobra_rl import Agent
-from cobra_rl.config import EXPLORE, TASK
-from cobra_rl.models.exploration import Exploration
-from cobra_rl.models.transition import Transition
+from cobra_rl.agents.base import Policy
+from cobra_rl.config import TASK
+from cobra_rl.environments import Problem, SparseReward
+from cobra_rl.models.reward import Reward
 from cobra_rl.phases import task
-from cobra_rl.phases.task import Problem, solve
-from cobra_rl.pretrained import Curious, load_vision
+from cobra_rl.phases.task import TaskPhase, solve
+from cobra_rl.runtime.run import Diverged, OtherRun
+from cobra_rl.spriteworld import EnvSpec, FindGoal, SpriteDistribution, Spriteworld, make
+from cobra_rl.worlds import load_world
 
 PROBLEM, STEPS = Problem("goal_finding_new_shape"), 44
 
 
-@pytest.fixture(scope="module")
-def parts(debug_vision):
-    config = EXPLORE["debug"]
-    transition = Transition(config.transition, jax.random.key(0))
-    return Curious(load_vision(debug_vision), transition, Exploration(config.exploration, jax.random.key(1)))
-
-
-def test_a_run_that_crashed_goes_on_as_if_it_had_not(parts, tmp_path, monkeypatch):
-    monkeypatch.setattr(task, "SAVE_EVERY", 10)
-    # Slow to compile, and not asked about here.
+@pytest.fixture
+def quick(monkeypatch):
+    """What is slow to compile, and not asked about in most tests here."""
+    monkeypatch.setattr(TaskPhase, "save_every", 10)
     monkeypatch.setattr(task, "context", lambda *_: {})
-    monkeypatch.setattr(task, "greedy_scores", lambda *_: {})
+    monkeypatch.setattr(task, "greedy_scores", lambda *_: {"success_train": 0.5, "success_test": 0.5})
     monkeypatch.setattr(task, "normalised_reward", lambda *_: {})
-    run = {"config": TASK["debug"], "agent": parts, "problem": PROBLEM, "seeds": 2, "steps": STEPS, "final": 4}
-    whole = solve(folder=tmp_path / "whole", **run)
-    real = task.RunLog.progress
 
-    def crash(log, step, scalars):
+
+@pytest.fixture(scope="module")
+def run(debug_world):
+    """The arguments of a run with two seeds."""
+    world = {"world": load_world(debug_world), "world_folder": debug_world}
+    return {"config": TASK["debug"], "problem": PROBLEM, "seeds": range(2), "steps": STEPS, "final": 4, **world}
+
+
+def test_a_run_that_crashed_goes_on_as_if_it_had_not(run, quick, tmp_path, monkeypatch):
+    whole = solve(folder=tmp_path / "whole", **run)
+    real = TaskPhase.step
+
+    def crash(phase, state, step):
         if step == 33:
             raise RuntimeError("the power is gone")
-        real(log, step, scalars)
+        return real(phase, state, step)
 
     with monkeypatch.context() as power_cut:
-        power_cut.setattr(task.RunLog, "progress", crash)
+        power_cut.setattr(TaskPhase, "step", crash)
         with pytest.raises(RuntimeError, match="power"):
             solve(folder=tmp_path / "parts", **run)
     parts_of_it = solve(folder=tmp_path / "parts", **run)
-    assert whole is not None
-    assert parts_of_it is not None
     assert whole["seeds"] == parts_of_it["seeds"]
     assert [len(seed["ends"]) == seed["episodes"] >= 2 for seed in whole["seeds"]] == [True, True]
     assert whole["seeds"][0]["ends"] != whole["seeds"][1]["ends"] or whole["seeds"][0] != whole["seeds"][1]
     assert json.loads((tmp_path / "whole" / "result.json").read_text())["seeds"] == whole["seeds"]
     with monkeypatch.context() as idle:
         idle.setattr(task, "_compiled", None)  # what has come to its end is not done again
-        finished = solve(folder=tmp_path / "whole", **run)
-    assert finished is not None
-    assert finished["seeds"] == whole["seeds"]
-    with pytest.raises(ValueError, match=r"other settings \(steps: 44, now 45\); give another folder"):
-        solve(folder=tmp_path / "whole", **run | {"steps": STEPS + 1})
-    settings = Agent.settings(tmp_path / "whole")
-    assert settings["steps"] == STEPS
-    assert settings["problem"]["task"] == PROBLEM.task
+        assert solve(folder=tmp_path / "whole", **run)["seeds"] == whole["seeds"]
+
+
+def test_more_steps_and_more_seeds_add_to_a_run_exactly(run, quick, tmp_path, capsys):
+    once = solve(folder=tmp_path / "once", **run)
+    solve(folder=tmp_path / "twice", **run | {"steps": 30, "seeds": range(1)})
+    more = solve(folder=tmp_path / "twice", **run)
+    assert more["seeds"] == once["seeds"]
+    assert "resumes at step 30 of 44" in capsys.readouterr().out
+    last = solve(folder=tmp_path / "last", **run | {"seeds": range(1, 2)})
+    assert last["seeds"] == once["seeds"][1:]
+    with pytest.raises(ValueError, match=r"holds a run of 44 steps and cannot be made shorter \(20 asked\)"):
+        solve(folder=tmp_path / "once", **run | {"steps": 20})
+    with pytest.raises(OtherRun, match=r"other settings \(config.proposals: 8, now 9\); give another folder"):
+        solve(folder=tmp_path / "once", **run | {"config": dataclasses.replace(TASK["debug"], proposals=9)})
+    record = json.loads((tmp_path / "once" / "run.json").read_text())
+    del record["settings"]["config"]["wait_for_reward"]  # a setting that is newer than the run takes its default
+    (tmp_path / "once" / "run.json").write_text(json.dumps(record))
+    assert solve(folder=tmp_path / "once", **run)["seeds"] == once["seeds"]
+
+
+def test_a_run_is_loaded_with_its_own_world_and_all_its_settings(run, quick, tmp_path, debug_world):
+    config = dataclasses.replace(TASK["debug"], epsilon=0.3, weight_decay=0.1, discount=0.5)
+    folder = tmp_path / "run"
+    solve(folder=folder, **run | {"config": config, "seeds": range(1), "steps": 10})
+    moved = shutil.copytree(folder, tmp_path / "moved")
+    agent = Agent.load(moved)
+    assert agent.config == config
+    assert agent.problem == PROBLEM
+    assert agent.world.sizes.slots == 3  # the world of the run, not the shipped one with its 8 slots
+    assert Agent.load(moved, world=debug_world).world.sizes.slots == 3
+    with pytest.raises(ValueError, match="learnt in another world than"):
+        Agent.load(moved, world=cobra_shipped())
+    shutil.rmtree(moved / "world")
+    record = json.loads((moved / "run.json").read_text())
+    record["settings"]["world"]["path"] = "gone"
+    (moved / "run.json").write_text(json.dumps(record))
+    with pytest.raises(FileNotFoundError, match=r"is no longer there \(gone\); give its folder as the world"):
+        Agent.load(moved)
+    with pytest.raises(FileNotFoundError, match="holds no agent of seed 7 yet"):
+        Agent.load(folder, seed=7)
+
+
+def cobra_shipped():
+    from cobra_rl.worlds import SHIPPED
+
+    return SHIPPED
 
 
 def test_what_is_no_run_is_refused(tmp_path):
@@ -80,13 +125,87 @@ def test_folders_say_what_was_asked_for(problem, value, name):
     assert problem.name(value) == name
 
 
-def test_an_agent_acts_on_what_it_sees(parts):
-    from cobra_rl.models.reward import Reward
+def test_a_sparse_reward_is_that_of_success():
+    env = make("goal_finding_new_shape")
+    state = env.initial(jax.random.key(0))
+    action = jax.numpy.full(4, 0.5)
+    dense, sparse = (kind.advance(jax.random.key(1), state, action) for kind in (env, SparseReward(env)))
+    assert float(sparse.reward) == float(dense.terminated)
+    assert float(dense.reward) != 0.0
 
+
+@pytest.fixture(scope="module")
+def agent(debug_world):
     config = TASK["debug"]
-    agent = Agent(parts, Reward(config.reward, jax.random.key(2)), config)
+    return Agent(load_world(debug_world), Reward(config.reward, 8, jax.random.key(2)), config, world_folder=debug_world)
+
+
+def test_an_agent_acts_on_what_it_sees(agent):
     action = agent.act(np.zeros((64, 64, 3), np.uint8))
     assert action.shape == (4,)
     assert ((action >= 0.0) & (action <= 1.0)).all()
     with pytest.raises(ValueError, match="must be uint8"):
         agent.act(np.zeros((64, 64, 3)))
+    with pytest.raises(ValueError, match="for a batch use `act_batch`"):
+        agent.act(np.zeros((2, 64, 64, 3), np.uint8))
+
+
+def test_acting_is_pure_batched_and_compiled_once_for_all_epsilons(agent):
+    images = jax.random.randint(jax.random.key(0), (3, 64, 64, 3), 0, 255).astype(np.uint8)
+    keys = jax.random.split(jax.random.key(1), 3)
+    from cobra_rl import agent as module
+
+    before = agent.act_batch(images, keys, 0.1)
+    compiled = module._choose._cached._cache_size()
+    again = agent.act_batch(images, keys, 0.1)
+    agent.act_batch(images, keys, 0.7)
+    assert module._choose._cached._cache_size() == compiled
+    np.testing.assert_array_equal(before, again)
+    within = jax.jit(lambda images, keys: agent.act_batch(images, keys))(images, keys)
+    np.testing.assert_allclose(within, agent.act_batch(images, keys), atol=1e-6)
+    assert isinstance(agent.policy, Policy)
+    np.testing.assert_allclose(agent.policy.act(agent.params, images, keys), within, atol=1e-6)
+
+
+def test_an_agent_is_saved_and_loaded(agent, tmp_path):
+    folder = agent.save(tmp_path / "mine")
+    back = Agent.load(folder)
+    image = np.full((64, 64, 3), 99, np.uint8)
+    keys = jax.random.split(jax.random.key(3), 1)
+    np.testing.assert_array_equal(agent.act_batch(image[None], keys), back.act_batch(image[None], keys))
+    assert back.config == agent.config
+
+
+SQUARE = SpriteDistribution(shapes=("square",))
+SPEC = EnvSpec("to the left", scenes=((SQUARE,),), task=FindGoal((0.2, 0.5)), max_steps=20)
+
+
+def test_an_own_task_is_learnt_with_all_that_a_run_has(debug_world, tmp_path, capsys):
+    agent = Agent.learn(SPEC, steps=12, config=TASK["debug"], world=debug_world, folder=tmp_path, final=2)
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["problem"]["task"] == "to the left"
+    assert result["seeds"][0].keys() >= {"success_train", "success_test", "ends", "steps_to_90"}
+    assert (tmp_path / "seed0" / "log.jsonl").exists()
+    assert agent.act(np.zeros((64, 64, 3), np.uint8)).shape == (4,)
+    output = capsys.readouterr().out
+    assert "compiling" in output
+    assert "12/12" in output
+
+
+def test_rewards_that_are_no_numbers_are_refused(debug_world, tmp_path):
+    @dataclasses.dataclass(frozen=True)
+    class Broken(FindGoal):
+        def __call__(self, sprites):
+            reward, success = super().__call__(sprites)
+            return reward * np.float32("nan"), success
+
+    env = Spriteworld(dataclasses.replace(SPEC, task=Broken()))
+    with pytest.raises(Diverged, match=r"a reward of nan at step 1; rewards must be finite"):
+        Agent.learn(env, steps=5, config=TASK["debug"], world=debug_world, folder=tmp_path, final=2)
+
+
+def test_rewards_above_the_cap_are_said(debug_world, tmp_path, capsys):
+    generous = dataclasses.replace(SPEC, task=FindGoal((0.2, 0.5), radius=0.001, multiplier=-50.0))
+    config = dataclasses.replace(TASK["debug"], reward_cap=0.5)
+    Agent.learn(generous, steps=5, config=config, world=debug_world, folder=tmp_path, final=2)
+    assert "rewards were above config.reward_cap (0.5) and were learnt as that" in capsys.readouterr().out

@@ -47,7 +47,8 @@ def main(args: list[str] | None = None) -> None:
 
         print(f"cobra-rl {__version__}")
         sys.exit(0)
-    sys.exit(_run(words, debug))
+    if code := _run(words, debug):
+        sys.exit(code)
 
 
 def parse(words: list[str]) -> Any:

@@ -1,0 +1,55 @@
+"""A world and a task of one's own, through all three phases: another set of sprites, and a world without sprites."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cobra_rl import Agent, cli
+from cobra_rl.environments import load_environment
+from cobra_rl.worlds import load_world
+
+EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
+
+
+@pytest.mark.parametrize("name", ["stars", "lamps"])
+def test_all_three_phases_run_in_a_world_of_ones_own(name, tmp_path, capsys):
+    env, task = (f"{EXAMPLES / name}.py:{part}" for part in ("exploration", "task"))
+    vision, explore, solved = (str(tmp_path / part) for part in ("vision", "explore", "task"))
+    cli.main(["train", "vision", "--env", env, "--preset", "debug", "--out", vision])
+    more = ["--vision", vision, "--out", explore]
+    cli.main(["train", "explore", "--env", env, "--preset", "debug", *more])
+    options = ["--preset", "debug", "--steps", "25", "--final", "2", "--world", f"{explore}/world", "--out", solved]
+    cli.main(["solve", "--env", task, *options])
+    assert "Film: " in capsys.readouterr().out
+
+    world, own = load_world(explore), load_environment(task)
+    assert world.sizes.action == own.action_size
+    metrics = [json.loads(line) for line in (tmp_path / "explore" / "log.jsonl").read_text().splitlines()]
+    assert ("position_error" in metrics[-1]) == (name == "stars")  # sprites have places, lamps have not
+    assert "ratio_to_unchanged" in metrics[-1]
+    agent = Agent.load(solved)
+    assert agent.act(np.zeros((64, 64, 3), np.uint8)).shape == (own.action_size,)
+    result = json.loads((tmp_path / "task" / "result.json").read_text())
+    assert result["world"]["sha256"] == json.loads((tmp_path / "explore/world/world.json").read_text())["sha256"]
+    assert ("bound" in result["context"]) == (name == "stars")  # only a Spriteworld's truth is known
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("stars", "must be module:name or path/to/file.py:name"),
+        ("nowhere.py:task", "nothing is found there"),
+        (f"{EXAMPLES / 'stars'}.py:comet", "has no attribute 'comet'"),
+        (f"{EXAMPLES / 'stars'}.py:GOAL", "is a tuple; it must be an EnvSpec"),
+    ],
+)
+def test_a_name_that_leads_nowhere_is_refused(name, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        load_environment(name)
+
+
+def test_a_function_of_the_mode_gives_both_environments():
+    train, test = (load_environment(f"{EXAMPLES / 'stars'}.py:task_with_test", mode) for mode in ("train", "test"))
+    assert train != test
