@@ -33,19 +33,24 @@ def play(policy: Policy, params: Any, env: Environment, key: PRNGKeyArray) -> Ep
     Args:
         policy: How to act, on images; on states if it says so.
         params: What the policy learnt.
-        env: The environment; compiled once for each policy.
+        env: The environment.
         key: Decides scene, noise and actions.
 
     Returns:
         The episode.
     """
-    begin, turn = _compiled(policy, env)
-    states, actions, success, done = [begin(key)], [], False, False
+    initial, draw, advance = _compiled(env)
+    act = _compiled_act(policy)
+    states, actions, success, done = [initial(key)], [], False, False
     while not done:
-        step_key = jax.random.fold_in(key, len(states))
-        state, action, success, done = turn(params, states[-1], step_key)
-        states.append(state)
+        act_key, step_key = jax.random.split(jax.random.fold_in(key, len(states)))
+        observation = states[-1] if policy.sees_state else draw(states[-1])
+        batch = jax.tree.map(lambda leaf: leaf[None], observation)
+        action = act(params, batch, act_key[None])[0]
+        step = advance(step_key, states[-1], action)
+        states.append(step.state)
         actions.append(action)
+        success, done = step.terminated, step.done
     return Episode(states, actions, bool(success))
 
 
@@ -74,18 +79,14 @@ def film(policy: Policy, params: Any, env: Environment, frames: int, seed: int, 
 
 
 @functools.cache
-def _compiled(policy: Policy, env: Environment) -> tuple[Callable, Callable]:
-    """Compile (key -> state) and (params, state, key -> state, action, success, done)."""
+def _compiled(env: Environment) -> tuple[Callable, Callable, Callable]:
+    return jax.jit(env.initial), jax.jit(env.draw), jax.jit(env.advance)
 
-    def turn(params, state, key):
-        act_key, step_key = jax.random.split(key)
-        observation = state if policy.sees_state else env.draw(state)
-        batch = jax.tree.map(lambda leaf: leaf[None], observation)
-        action = policy.act(params, batch, act_key[None])[0]
-        step = env.advance(step_key, state, action)
-        return step.state, action, step.terminated, step.done
 
-    return jax.jit(env.initial), eqx.filter_jit(turn)
+@functools.cache
+def _compiled_act(policy: Policy) -> Callable:
+    """Compile acting apart from the environment: it takes longest, and once is enough for all tasks."""
+    return eqx.filter_jit(policy.act)
 
 
 def picture(env: Environment, state: Any, size: int, action: ArrayLike | None = None) -> Frame:

@@ -10,7 +10,7 @@ from cobra_rl.show.results import read_log
 
 RUNS = {  # the log of each run, and what its actors are called
     "curious": ("explore_log.jsonl", "curious"),
-    "whole": ("explore_whole_log.jsonl", "curious, D_net as in the paper"),
+    "whole": ("explore_whole_log.jsonl", r"curious, $D_\mathrm{net}$ as in the paper"),
     "random": ("explore_random_log.jsonl", "random"),
 }
 PANELS = {

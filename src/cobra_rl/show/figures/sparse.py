@@ -29,7 +29,7 @@ def sparse(_: WorldModel, results: Path) -> Drawn:
         for kind, (color, label) in KINDS.items():
             if result := suite.get(kind, {}).get(task):
                 _draw(axes, result, COLORS[color], label)
-        axes.legend(frameon=False, fontsize=8, loc="lower right")
+        axes.legend(frameon=False, fontsize=8, loc="center right")
     return Drawn(
         figure,
         f"Sparse rewards: 1 on success, nothing before. Success over the last {WINDOW} training episodes (a fifth of "

@@ -1,0 +1,109 @@
+"""Films: of Spriteworld and of any other environment, of agents that see pictures and of the bound that sees states."""
+
+import json
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from PIL import Image
+
+from cobra_rl.agent import Agent
+from cobra_rl.config import EXPLORE, TASK, VISION
+from cobra_rl.evaluation.task import knowing, random_policy
+from cobra_rl.models.reward import Reward
+from cobra_rl.models.world import WorldModel, make_exploration, make_transition, make_vision
+from cobra_rl.show import play_random
+from cobra_rl.show.films import PAUSE, film, picture, play, save_gif
+from cobra_rl.show.report_run import FRAMES, report_result
+from cobra_rl.show.results import RESULTS
+from cobra_rl.show.watch import watch
+from cobra_rl.spriteworld import make
+from cobra_rl.spriteworld.base import TimeStep
+
+
+@dataclass(frozen=True)
+class Lamp:
+    """A picture as bright as its only dimension of action was last; solved when bright enough."""
+
+    action_size: int = 1
+    image_size: int = 64
+    max_steps: int = 4
+
+    def initial(self, key):
+        return jnp.float32(0.0), jnp.int32(0)
+
+    def advance(self, key, state, action):
+        light, step = action[0], state[1] + 1
+        terminated = light > 0.9
+        return TimeStep((light, step), None, light, terminated, (step >= self.max_steps) & ~terminated, {})
+
+    def draw(self, state):
+        return jnp.full((self.image_size, self.image_size, 3), 255.0 * state[0]).astype(jnp.uint8)
+
+
+@pytest.fixture(scope="module")
+def agent():
+    """Untrained and tiny: it compiles in a fraction of the time."""
+    keys = jax.random.split(jax.random.key(0), 4)
+    vision = make_vision(VISION["debug"].model, keys[0])
+    transition = make_transition(EXPLORE["debug"].transition, vision, 4, keys[1])
+    exploration = make_exploration(EXPLORE["debug"].exploration, vision, 4, keys[2])
+    world = WorldModel(vision, transition, exploration, 4)
+    return Agent(world, Reward(TASK["debug"].reward, world.sizes.latents, keys[3]), TASK["debug"])
+
+
+def test_any_environment_is_filmed():
+    env = Lamp()
+    episode = play(random_policy(1), None, env, jax.random.key(0))
+    assert len(episode.states) == len(episode.actions) + 1 <= env.max_steps + 1
+    assert episode.success == (float(episode.actions[-1][0]) > 0.9)
+    frame = picture(env, episode.states[-1], 96)
+    assert frame.shape == (96, 96, 3)
+    assert (frame == int(255 * float(episode.states[-1][0]))).all()
+    frames = film(random_policy(1), None, env, frames=9, seed=0, size=80)
+    assert [frame.shape for frame in frames] == [(80, 80, 3)] * 9
+    assert len(play_random.play(env, steps=5, seed=0, size=32, click_on_sprites=True)) == 5
+
+
+def test_the_bound_plays_on_states_and_its_end_is_framed():
+    env = make("goal_finding_new_shape")
+    episode = play(knowing(env), None, env, jax.random.fold_in(jax.random.key(0), 0))  # the first of the film
+    assert episode.success
+    frames = film(knowing(env), None, env, len(episode.actions) + PAUSE, seed=0, size=64)
+    green = [tuple(frame[0, 0]) == (0x35, 0xB7, 0x79) for frame in frames]
+    assert green == [False] * len(episode.actions) + [True] * PAUSE
+
+
+def test_goals_and_actions_are_drawn_in_spriteworld():
+    env = make("sorting")
+    state = env.initial(jax.random.key(0))
+    plain, with_action = picture(env, state, 128), picture(env, state, 128, jnp.array([0.2, 0.2, 0.9, 0.9]))
+    assert plain.shape == (128, 128, 3)
+    assert (plain != with_action).any()
+    assert (np.asarray(env.draw(state)) > 0).mean() < (plain > 0).mean()  # goals, which agents never see
+
+
+def test_watching_shows_scene_slots_and_imagination(agent, tmp_path):
+    told = []
+    env = make("goal_finding_new_shape")
+    frames = watch(agent, env, 5, seed=0, size=64, progress=lambda done, total: told.append((done, total)))
+    assert len(frames) == 5
+    assert frames[0].shape[1] == 3 * (64 + 8)
+    assert told[-1] == (5, 5)
+    save_gif(frames, tmp_path / "new" / "watch.gif", fps=3.0)
+    with Image.open(tmp_path / "new" / "watch.gif") as gif:
+        assert gif.size == frames[0].shape[1::-1]
+
+
+def test_a_finished_run_is_drawn(agent, tmp_path):
+    result = json.loads((RESULTS / "demo.json").read_text())
+    envs = {mode: make("goal_finding_new_shape", mode) for mode in ("train", "test")}
+    shown = report_result(result, tmp_path, agent, envs)
+    with Image.open(shown.film) as gif:
+        assert gif.n_frames <= FRAMES
+        assert gif.width > 2 * gif.height * 0.9
+    with Image.open(shown.curve) as curve:
+        assert np.asarray(curve.convert("RGB")).std() > 10.0
+    assert "goal finding, new position" in shown.curve.with_suffix(".txt").read_text()
