@@ -28,7 +28,10 @@ from cobra_rl.models.transition import Imagined, Sizes, broadcast_action
 LEAST_SCALE = 0.02  # below it a penalty keeps the Gaussian from collapsing
 # `deform` reads log_weight as (e_pred - cost |D|) / choice_entropy, as training makes it; with the laptop's numbers:
 DISTANCE_COST = 1.5  # what a deformation of the click of one frame width takes off log_weight
-AS_GOOD = 2.0  # a Gaussian is worth a click if its log_weight, distance aside, is within this of the best
+# A slot is worth a click if its log_weight, distance aside, is within this share of the way from the best slot's down
+# to the least's, which is empty. A fixed distance from the best will not do: where all sprites are dim, it lets empty
+# slots in, and where one is bright, it shuts the others out.
+AS_GOOD = 0.65
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,8 @@ class Exploration(eqx.Module):
         mixture = self(slots, u)
         distance = jnp.abs(mixture.mean[..., :2]).sum(-1)
         worth = mixture.log_weight + DISTANCE_COST * distance
-        candidate = worth >= worth.max(-1, keepdims=True) - AS_GOOD
+        best, least = worth.max(-1, keepdims=True), worth.min(-1, keepdims=True)
+        candidate = worth >= best - AS_GOOD * (best - least)
         pick = jnp.argmin(jnp.where(candidate, distance, jnp.inf), axis=-1)[..., None, None]
         return to_action(u + jnp.take_along_axis(mixture.mean, pick, axis=-2)[..., 0, :])
 
