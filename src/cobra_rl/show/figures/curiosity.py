@@ -76,11 +76,11 @@ def behaviour(world: WorldModel, _: Path) -> Drawn:
         for t in range(STEPS):
             act_key, step_key = jax.random.split(jax.random.fold_in(key, t))
             if is_curious:
-                action = world.propose(world.encode(image[None])[0], act_key, 1)[0]
+                action = world.propose(world.encode(np.asarray(image)[None])[0], act_key, 1)[0]
             else:
                 action = jax.random.uniform(act_key, (env.action_size,))
             show(grid[row, t], picture(env, state, 128, action))
-            state, image, *_ = env.step(step_key, state, action)
+            state, image = env.step(step_key, state, action)[:2]
         grid[row, 0].set_ylabel("curious" if is_curious else "random", rotation=0, ha="right", va="center", labelpad=6)
     return Drawn(
         figure,

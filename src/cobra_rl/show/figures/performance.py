@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from cobra_rl.evaluation.statistics import Exact, Summary, count
+from cobra_rl.evaluation.statistics import Summary, count
 from cobra_rl.models.world import WorldModel
 from cobra_rl.show.figures.style import COLORS, Drawn
 from cobra_rl.show.results import TaskResult, read_suite
@@ -92,7 +92,13 @@ def _draw(bars: Bars, log: bool) -> Figure:
 
 
 def _bar(
-    axes: Axes, place: float, width: float, found: Summary, values: Sequence[Exact], color: str, most: float = math.inf
+    axes: Axes,
+    place: float,
+    width: float,
+    found: Summary,
+    values: Sequence[float | int],
+    color: str,
+    most: float = math.inf,
 ) -> float:
     """Draw an interquartile mean, its interval and the seeds, up to `most`; a mean beyond that is pale.
 
