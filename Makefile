@@ -4,16 +4,19 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test figures report bench lint format clean
+.PHONY: help demo test test-portable figures report bench lint format clean
 
 help:  ## what can be made
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-demo: .venv/base  ## the main job: learn a task from reward, with the shipped weights, and show it
+demo: .venv/base  ## the main job: learn a task from reward, with the shipped world, and show it
 	$(BIN)/cobra solve goal_finding_new_position --steps 600 --final 100 --out runs/demo
 
 test: .venv/test  ## all tests
 	$(BIN)/python -m pytest
+
+test-portable: .venv/test  ## all tests as on other machines: orders, BLAS kernels, instruction sets, workers, Pythons
+	$(BIN)/python tests/portable.py
 
 figures: .venv/base  ## all figures of the paper that the results support, in runs/figures
 	$(BIN)/cobra figures
