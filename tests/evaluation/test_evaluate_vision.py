@@ -1,35 +1,35 @@
 """The whole evaluation, with a vision module that sees the truth and one that sees a single thing."""
 
 import functools
-from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from corridor import Corridor
 
 from cobra_rl import spriteworld
-from cobra_rl.evaluation import evaluate_suite, evaluate_vision, fixed_scenes, quick_scores, vision
+from cobra_rl.config import VISION
+from cobra_rl.evaluation import evaluate_suite, evaluate_vision, fixed_scenes, vision
 from cobra_rl.evaluation.probes import TURNS, fit_probes
-from cobra_rl.evaluation.vision import TEST_SEED
+from cobra_rl.evaluation.vision import TEST_SEED, vision_scores
+from cobra_rl.models.vision import Decoded, VisionModel, VisionModelConfig
+from cobra_rl.models.world import make_vision
+from cobra_rl.spriteworld import make
 from cobra_rl.spriteworld.env import EnvState
 from cobra_rl.spriteworld.sprites import Sprites
 
 SLOTS, SHAPES = 8, 12
 
 
-class Decoded(NamedTuple):
-    image: jax.Array
-    masks: jax.Array
-
-
 @jax.jit
 @jax.vmap
 def to_slots(sprites):
-    """Slot 0 is the background, slot 1 + n sprite n. A latent is a factor, but two for each circle, 12 for shape."""
+    """Slot 0 is the background, slot 1 + n sprite n. A latent is a factor, but two for each circle."""
     turns = 2 * jnp.pi * jnp.stack([sprites.color[:, 0], sprites.angle / 360 * jnp.asarray(TURNS)[sprites.shape]], 1)
     parts = [sprites.position, sprites.color[:, 1:], sprites.scale[:, None], sprites.alive[:, None]]
-    parts += [jnp.cos(turns), jnp.sin(turns), jax.nn.one_hot(sprites.shape, SHAPES)]
+    parts += [jnp.cos(turns), jnp.sin(turns), sprites.shape[:, None] / SHAPES]
     slots = jnp.concatenate(parts, axis=1) * sprites.alive[:, None]
     return jnp.pad(slots, ((1, SLOTS - 1 - len(slots)), (0, 0)))
 
@@ -39,7 +39,7 @@ def to_slots(sprites):
 def from_slots(slots):
     slots = slots[1:]
     hue, phase = (jnp.arctan2(slots[:, 8:10], slots[:, 6:8]) / (2 * jnp.pi) % 1.0).T
-    shape = slots[:, 10:].argmax(axis=1).astype(jnp.int32)
+    shape = jnp.round(slots[:, 10] * SHAPES).astype(jnp.int32)
     sprites = Sprites(
         position=slots[:, :2],
         shape=shape,
@@ -56,8 +56,11 @@ def one_hot_masks(labels):
     return jnp.moveaxis(jax.nn.one_hot(labels + 1, SLOTS), -1, 1)
 
 
-class Truth:
+class Truth(VisionModel):
     """Knows the scenes by heart."""
+
+    known: dict[bytes, tuple[np.ndarray, np.ndarray]]  # image -> slots, labels
+    config = VisionModelConfig(SLOTS, 11, 64)
 
     def __init__(self, *known):
         self.known = {
@@ -68,8 +71,12 @@ class Truth:
             )
         }
 
+    @property
+    def place(self):
+        return None
+
     def recall(self, images, what):
-        return jnp.asarray(np.stack([self.known[image.tobytes()][what] for image in images]))
+        return jnp.asarray(np.stack([self.known[image.tobytes()][what] for image in np.asarray(images)]))
 
     def encode(self, images):
         return self.recall(images, 0)
@@ -77,9 +84,13 @@ class Truth:
     def masks(self, images):
         return one_hot_masks(self.recall(images, 1))
 
-    def decode(self, slots):
+    def decode(self, slots, lattice=None):
         images, labels = from_slots(slots)
-        return Decoded(images / 255.0, one_hot_masks(labels))
+        masks = one_hot_masks(labels)
+        return Decoded(images / 255.0, masks[..., None] * images[:, None] / 255.0, masks)
+
+    def loss(self, images, key, weights, slots=None):
+        raise NotImplementedError("It knows all already.")
 
 
 class Merged(Truth):
@@ -88,16 +99,20 @@ class Merged(Truth):
     def masks(self, images):
         return one_hot_masks(jnp.minimum(self.recall(images, 1), 0))
 
-    def decode(self, slots):
+    def decode(self, slots, lattice=None):
         decoded = super().decode(slots)
         return decoded._replace(
             image=jnp.zeros_like(decoded.image), masks=one_hot_masks(jnp.minimum(decoded.masks.argmax(1) - 1, 0))
         )
 
 
+def scores_of_the_truth(seed):
+    return evaluate_vision(Truth(fixed_scenes(make("exploration"), 500, seed=seed)), scenes=500, seed=seed)
+
+
 def test_the_truth_has_full_marks():
-    scenes = fixed_scenes(scenes=500, seed=TEST_SEED)
-    scores = evaluate_vision(Truth(scenes), scenes=500)
+    scenes = fixed_scenes(make("exploration"), scenes=500, seed=TEST_SEED)
+    scores = scores_of_the_truth(TEST_SEED)
     assert scores["scenes"] == 500
     assert 490 < scores["fg_ari_scenes"] <= 500
     assert 1400 < scores["sprites"] <= scenes.sprites.alive.sum()
@@ -114,21 +129,47 @@ def test_the_truth_has_full_marks():
     assert 0.5 < scores["completeness"] < 1.0  # a circle has two latents
 
 
+def scores_of_one_slot(seed):
+    env = make("exploration")
+    return evaluate_vision(Merged(fixed_scenes(env, 120, seed=seed)), env, 120, seed=seed, probes=False)
+
+
 def test_one_slot_for_all_sprites_scores_nothing():
-    scenes = fixed_scenes(scenes=120)
-    scores = quick_scores(Merged(scenes), scenes)
+    score = vision_scores(make("exploration"), 120)
+    scenes = fixed_scenes(make("exploration"), scenes=120)
+    np.testing.assert_array_equal(score.images, scenes.images)
+    scores = score(Merged(scenes))
     assert set(scores) == {"fg_ari_attention", "fg_ari_decoder", "alone", "mse"}
     assert scores["fg_ari_attention"] == pytest.approx(0.0, abs=1e-9)
     assert scores["fg_ari_decoder"] == pytest.approx(0.0, abs=1e-3)  # pixels on the outline
     assert scores["alone"] < 0.05  # where one sprite hides nearly all of the others
     assert scores["mse"] == pytest.approx(np.mean((scenes.images / 255.0) ** 2), rel=1e-4)
-    full = evaluate_vision(Merged(scenes), scenes=120, seed=9275, probes=False)
+    full = scores_of_one_slot(vision.VALIDATION_SEED)
+    assert {name: full[name] for name in scores} == scores
     assert full["shared"] == pytest.approx(1.0 - full["alone"])
     assert "position_error" not in full
 
 
+def test_single_sprites_have_no_ari_to_train_by():
+    env = make("goal_finding_new_shape")
+    scores = vision_scores(env, 20)(Truth(fixed_scenes(env, 20, 1)))
+    assert set(scores) == {"alone", "mse"}
+
+
+def test_in_other_environments_vision_is_scored_by_its_reconstruction():
+    env = Corridor()
+    config = VISION["debug"].model
+    model = eqx.filter_jit(lambda key: make_vision(config, key))(jax.random.key(0))
+    score = vision_scores(env, 60)
+    assert score.images.shape == (60, 64, 64, 3)
+    assert len(np.unique(score.images, axis=0)) > 30
+    drawn = model.decode(model.encode(jnp.asarray(score.images))).image
+    assert score(model) == {"mse": pytest.approx(float(((drawn - score.images / 255.0) ** 2).mean()), rel=1e-4)}
+
+
 def test_scenes_are_fixed_held_out_and_full():
-    scenes, again, other = fixed_scenes(scenes=60), fixed_scenes(scenes=60), fixed_scenes(scenes=60, seed=1)
+    env = make("exploration")
+    scenes, again, other = fixed_scenes(env, 60), fixed_scenes(env, 60), fixed_scenes(env, 60, seed=1)
     np.testing.assert_array_equal(scenes.images, again.images)
     assert not np.array_equal(scenes.images, other.images)
     assert scenes.images.shape == (60, 64, 64, 3)
@@ -137,15 +178,17 @@ def test_scenes_are_fixed_held_out_and_full():
     visible = np.stack([(scenes.labels == n).sum(axis=(1, 2)) for n in range(6)], axis=1)
     assert np.all(visible <= scenes.areas)
     with pytest.raises(ValueError, match="at most 1"):
-        fixed_scenes("goal_finding_new_shape")
+        fixed_scenes(make("goal_finding_new_shape"))
 
 
 def test_suite_has_all_environments(monkeypatch):
     monkeypatch.setattr(vision, "TASKS", ("exploration", "goal_finding_new_shape"))
     monkeypatch.setattr(vision, "fit_probes", functools.partial(fit_probes, steps=100))
     tasks = [(variant, mode) for variant in ("paper", "released") for mode in ("train", "test")]
-    known = [fixed_scenes("goal_finding_new_shape", mode, variant, 20, 1, TEST_SEED) for variant, mode in tasks]
-    known += [fixed_scenes("exploration", "train", variant, 300, 2, TEST_SEED) for variant in ("paper", "released")]
+    envs = [make("goal_finding_new_shape", mode, variant) for variant, mode in tasks]
+    known = [fixed_scenes(env, 20, 1, TEST_SEED) for env in envs]
+    envs = [make("exploration", variant=variant) for variant in ("paper", "released")]
+    known += [fixed_scenes(env, 300, 2, TEST_SEED) for env in envs]
     results = evaluate_suite(Truth(*known), scenes=300, task_scenes=20)
     assert set(results) == {f"{variant}/goal_finding_new_shape/{mode}" for variant, mode in tasks} | {
         "paper/exploration/train",

@@ -6,12 +6,11 @@ from sklearn.metrics import adjusted_rand_score
 
 from cobra_rl.evaluation.segmentation import adjusted_rand_index, count_overlap, foreground_ari, match, match_shares
 
-RNG = np.random.default_rng(0)
-
 
 def test_ari_is_that_of_scikit_learn():
-    truth, guess = RNG.integers(0, 4, (3, 5, 60)), RNG.integers(0, 6, (3, 5, 60))
-    guess[0] = np.where(RNG.random((5, 60)) < 0.7, truth[0], guess[0])
+    rng = np.random.default_rng(0)
+    truth, guess = rng.integers(0, 4, (3, 5, 60)), rng.integers(0, 6, (3, 5, 60))
+    guess[0] = np.where(rng.random((5, 60)) < 0.7, truth[0], guess[0])
     truth[1, 0], guess[1, 0] = 2, 3  # one cluster each
     truth[1, 1] = 2  # one cluster, several guessed
     guess[1, 2] = 5
@@ -23,7 +22,8 @@ def test_ari_is_that_of_scikit_learn():
 
 
 def test_ari_leaves_negative_labels_out():
-    truth, guess = RNG.integers(-1, 3, 200), RNG.integers(0, 3, 200)
+    rng = np.random.default_rng(0)
+    truth, guess = rng.integers(-1, 3, 200), rng.integers(0, 3, 200)
     inside = truth >= 0
     assert adjusted_rand_index(truth, guess) == pytest.approx(adjusted_rand_score(truth[inside], guess[inside]))
 

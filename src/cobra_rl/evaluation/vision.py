@@ -86,6 +86,11 @@ def fixed_scenes(env: Spriteworld, scenes: int = 256, min_sprites: int = 2, seed
     return Scenes(images, labels.astype(np.int8), areas, states.sprites)
 
 
+def several(env: Spriteworld) -> int:
+    """Return 2, the fewest sprites of a scene that can be told apart; 1 where no scene has more."""
+    return min(2, env.spec.capacity)
+
+
 @functools.cache
 def _compiled(env: Spriteworld) -> tuple[Callable, Callable]:
     """Compile (keys -> states) and (states -> images, labels, areas)."""
@@ -143,9 +148,10 @@ def see(vision: Vision, scenes: Scenes) -> Seen:
 
 
 def quick_scores(vision: Vision, scenes: Scenes) -> Scores:
-    """Measure FG-ARI, the share of sprites alone in a slot, and the MSE: for use while training."""
+    """Measure FG-ARI, unless no scene has two visible sprites, the share of sprites alone in a slot, and the MSE."""
     scores = _decomposition(see(vision, scenes), scenes)
-    return {name: scores[name] for name in ("fg_ari_attention", "fg_ari_decoder", "alone", "mse")}
+    names = ("fg_ari_attention", "fg_ari_decoder", "alone", "mse")
+    return {name: scores[name] for name in names if not np.isnan(scores[name])}
 
 
 def vision_scores(env: Environment, scenes: int) -> Scorer:
@@ -159,7 +165,7 @@ def vision_scores(env: Environment, scenes: int) -> Scorer:
       A function from a model to `quick_scores`; in other environments, to the MSE of V_dec(V_enc(x)) alone.
     """
     if isinstance(env, Spriteworld):
-        data = fixed_scenes(env, scenes, min(2, env.spec.capacity))
+        data = fixed_scenes(env, scenes, several(env))
         return Scorer(data.images, lambda vision: quick_scores(vision, data))
     images = fresh_frames(env, scenes)[1]
     return Scorer(images, lambda vision: {"mse": reconstruction_error(vision, images)})
@@ -228,7 +234,7 @@ def evaluate_vision(
     vision: Vision,
     env: Spriteworld | None = None,
     scenes: int = 1000,
-    min_sprites: int = 2,
+    min_sprites: int | None = None,
     seed: int = TEST_SEED,
     probes: bool | Probes = True,
 ) -> Scores:
@@ -238,7 +244,7 @@ def evaluate_vision(
       vision: a vision module, or a world model with one.
       env: the environment; by default that of exploration.
       scenes: how many scenes to look at.
-      min_sprites: scenes with fewer sprites are left out.
+      min_sprites: scenes with fewer sprites are left out; by default those with one, unless all have one.
       seed: decides the scenes.
       probes: True fits probes on the first half of the scenes and scores them on the second; fitted probes are
         scored on all scenes; False leaves them out.
@@ -246,7 +252,8 @@ def evaluate_vision(
     Returns:
       Metrics by name. FG-ARI is NaN if no scene has two visible sprites.
     """
-    data = fixed_scenes(env or make("exploration"), scenes, min_sprites, seed)
+    env = env or make("exploration")
+    data = fixed_scenes(env, scenes, min_sprites or several(env), seed)
     seen = see(vision, data)
     scores = _decomposition(seen, data)
     if isinstance(probes, Probes):
@@ -284,7 +291,6 @@ def evaluate_suite(vision: Vision, scenes: int = 1000, task_scenes: int = 200) -
         results[f"{variant}/exploration/train"] = _decomposition(seen, data) | probing
         for task in TASKS[1:]:
             for mode in MODES:
-                env = make(task, mode, variant)
-                scores = evaluate_vision(vision, env, task_scenes, min(2, env.spec.capacity), probes=probes)
+                scores = evaluate_vision(vision, make(task, mode, variant), task_scenes, probes=probes)
                 results[f"{variant}/{task}/{mode}"] = scores
     return results
