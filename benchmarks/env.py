@@ -28,7 +28,7 @@ BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
 
 
 def rate(step, per_call: int, seconds: float) -> float:
-    """Environment steps per second of `step()`, the median of five equal parts."""
+    """Measure environment steps per second of `step()`: the median of five equal parts."""
     step()
     rates = []
     for _ in range(5):
@@ -76,14 +76,14 @@ def functional(task: str, batch: int, seconds: float) -> float:
     step = jax.jit(jax.vmap(env.step))
     keys = jax.random.split(jax.random.key(0), batch)
     state, _ = jax.jit(jax.vmap(env.reset))(keys)
-    actions = jax.random.uniform(jax.random.key(1), (batch, 4), jnp.float32)
+    actions = jax.random.uniform(jax.random.key(1), (batch, env.action_size), jnp.float32)
     return rate(lambda: jax.block_until_ready(step(keys, state, actions)), batch, seconds)
 
 
 def main() -> None:
-    """Measures, prints two tables and writes the raw figures."""
+    """Measure, print two tables and write the raw numbers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=3.0, help="for each figure")
+    parser.add_argument("--seconds", type=float, default=3.0, help="for each number")
     parser.add_argument("--out", type=Path, default=Path("results/benchmark_env.json"))
     args = parser.parse_args()
     console = Console()

@@ -64,12 +64,12 @@ def _single_calls(core: Spriteworld):
 
     def assemble(moving, fixed) -> EnvState:
         position, step = moving
-        return EnvState(sprites=Sprites(position=position, **fixed), step=step)
+        return EnvState(sprites=Sprites(position=position, **dict(zip(fixed_names, fixed, strict=True))), step=step)
 
     def reset(key_data):
         key, draw_key = jax.random.split(jax.random.wrap_key_data(key_data))
         state = core.initial(draw_key)
-        fixed = {name: getattr(state.sprites, name) for name in fixed_names}
+        fixed = [getattr(state.sprites, name) for name in fixed_names]
         return jax.random.key_data(key), (state.sprites.position, state.step), fixed
 
     def step(key_data, moving, fixed, action):
