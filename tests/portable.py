@@ -122,9 +122,9 @@ def main() -> int:
         print(f"--- {setting}", flush=True)
         with tempfile.TemporaryDirectory() as folder:
             results.append(run(setting, Path(folder), [word for word in more if word != "--"]))
-    print(
-        "\n".join(f"{'passed' if r['passed'] else 'FAILED'}  {r['minutes']:5.1f} min  {r['setting']}" for r in results)
-    )
+    for result in results:
+        word = "passed" if result["passed"] else "FAILED"
+        print(f"{word}  {result['minutes']:5.1f} min  {result['setting']}  ({result['summary']})")
     if arguments.out:
         record = {"command": "make test-portable", "processor": platform.processor() or platform.machine()}
         arguments.out.write_text(json.dumps(record | {"runs": results}, indent=2) + "\n")

@@ -161,6 +161,7 @@ EXPLORE: dict[str, ExploreConfig] = {
 class TaskConfig:
     """The task phase: Algorithm 1. The defaults are the paper's, where it gives them."""
 
+    agent: str = "cobra"  # who learns: a name in AGENTS of phases/task.py
     reward: RewardConfig = dataclasses.field(default_factory=RewardConfig)
     planner: str = "one_step"  # how actions are searched for: a name in agents/planners.py
     proposals: int = 128  # B: actions that the planner proposes

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray, UInt8
 
+from cobra_rl.runtime.run import Weights
 from cobra_rl.spriteworld.base import Environment, auto_reset
 
 Params = Any  # all that acting needs, as a pytree
@@ -56,6 +57,10 @@ class Agent(Protocol):
 
     def params(self, frozen: Any, state: Any) -> Params:
         """Return what `policy` needs."""
+        ...
+
+    def weights(self, frozen: Any, state: Any) -> Weights:
+        """Return what is to be kept of the state; its `kind` also names the folder."""
         ...
 
     def observe(self, frozen: Any, image: UInt8[Array, "H W 3"]) -> Any:

@@ -26,6 +26,8 @@ from cobra_rl.agents.planners import Choice, make_planner
 from cobra_rl.config import TaskConfig
 from cobra_rl.models.reward import Reward, Step, reward_loss, value_loss
 from cobra_rl.models.world import WorldModel
+from cobra_rl.runtime.run import Weights
+from cobra_rl.runtime.typed import to_json
 
 
 class CobraParams(NamedTuple):
@@ -117,6 +119,11 @@ class Cobra:
     def params(self, frozen: WorldModel, state: CobraState) -> CobraParams:
         """Return world model and predictor."""
         return CobraParams(frozen, state.predictor)
+
+    def weights(self, frozen: WorldModel, state: CobraState) -> Weights:
+        """Keep the predictor."""
+        config = to_json(self.config.reward) | {"latents": frozen.sizes.latents}
+        return Weights(state.predictor, config, "reward")
 
     def observe(self, frozen: WorldModel, image: UInt8[Array, "H W 3"]) -> Float[Array, "K M"]:
         """Look: the slots of a picture."""

@@ -42,7 +42,14 @@ class TaskPhase:
     compressed = False
 
     def __init__(
-        self, agent: Cobra, env: Environment, world: WorldModel, seed: int, steps: int, title: str, confirm: bool = True
+        self,
+        agent: Agent,
+        env: Environment,
+        world: WorldModel,
+        seed: int,
+        steps: int,
+        title: str,
+        reward_cap: float | None = None,
     ):
         if env.image_size != world.sizes.image or env.action_size != world.sizes.action:
             raise ValueError(
@@ -50,7 +57,7 @@ class TaskPhase:
                 f"the world knows {world.sizes.image} and {world.sizes.action}. Take a world that was trained for it."
             )
         self.agent, self.env, self.world, self.seed = agent, env, world, seed
-        self.steps, self.title, self._confirms = steps, title, confirm
+        self.steps, self.title, self.reward_cap = steps, title, reward_cap
         # What the seed went through: parallel lists, an entry an episode; and how soon it got to 90 %, confirmed
         self.notes: dict[str, Any] = {"ends": [], "success": [], "confirmed": None, "next_try": 0, "capped": 0}
 
@@ -64,8 +71,7 @@ class TaskPhase:
         reward, success, done = jax.device_get(outcome[1:])
         if not np.isfinite(reward):
             raise Diverged(f"The environment gave a reward of {reward} at step {step + 1}; rewards must be finite.")
-        cap = self.agent.config.reward_cap
-        self.notes["capped"] += int(cap is not None and reward > cap and not success)
+        self.notes["capped"] += int(self.reward_cap is not None and reward > self.reward_cap and not success)
         if done:
             self.notes["ends"].append(step + 1)
             self.notes["success"].append(bool(success))
@@ -77,7 +83,7 @@ class TaskPhase:
     def _confirm(self, state: Playing, step: int) -> None:
         """Count a window of 90 % if greedy episodes reach 90 % too; if not, the next attempt is 30 episodes later."""
         notes, count = self.notes, len(self.notes["success"])
-        if not self._confirms or notes["confirmed"] is not None or count < notes["next_try"]:
+        if notes["confirmed"] is not None or count < notes["next_try"]:
             return
         if window_won(notes["success"]):
             params = self.agent.params(self.world, state.agent)
@@ -91,10 +97,9 @@ class TaskPhase:
         return Report({})
 
     def weights(self, state: Playing) -> dict[str, Weights]:
-        """Keep the predictor."""
-        predictor = state.agent.predictor
-        config = to_json(predictor.config) | {"latents": self.world.sizes.latents}
-        return {"reward": Weights(predictor, config, "reward")}
+        """Keep what the agent says."""
+        kept = self.agent.weights(self.world, state.agent)
+        return {kept.kind: kept}
 
     def close(self) -> None:
         """Nothing is held."""
@@ -110,6 +115,13 @@ class TaskPhase:
             "ends": ends,
             "success": self.notes["success"],
         }
+
+
+def make_agent(config: TaskConfig) -> Agent:
+    """Make the learner that a configuration names."""
+    if config.agent not in AGENTS:
+        raise ValueError(f"There is no agent {config.agent!r}; choose one of {', '.join(AGENTS)}.")
+    return AGENTS[config.agent](config)
 
 
 @functools.cache
@@ -161,12 +173,12 @@ def solve(
     envs = problem.environments() if envs is None else envs
     train_env = SparseReward(envs["train"]) if problem.sparse else envs["train"]
     used = world if problem.exploration_policy else world.without_policy()
-    agent, began = Cobra(config), time.monotonic()
+    agent, began = make_agent(config), time.monotonic()
     compared = _compared(folder, envs, final)
     rows = []
     for number, seed in enumerate(seeds):
         title = f"{problem.task}, seed {seed}" + (f" ({number + 1} of {len(seeds)})" if len(seeds) > 1 else "")
-        phase = TaskPhase(agent, train_env, used, seed, steps, title)
+        phase = TaskPhase(agent, train_env, used, seed, steps, title, config.reward_cap)
         rows.append(_finish(phase, folder / f"seed{seed}", envs, final, compared))
     minutes = (time.monotonic() - began) / 60
     result = {"command": command} | to_json(settings) | {"minutes": minutes, "context": compared, "seeds": rows}
@@ -188,7 +200,7 @@ def _finish(
     if phase.notes["capped"]:
         print(
             f"{phase.title}: {phase.notes['capped']} rewards were above config.reward_cap "
-            f"({phase.agent.config.reward_cap:g}) and were learnt as that.",
+            f"({phase.reward_cap:g}) and were learnt as that.",
             flush=True,
         )
     print(f"{phase.title}: {final} greedy episodes in each mode", flush=True)
