@@ -119,6 +119,7 @@ def test_numbers_come_with_intervals_and_lost_seeds_are_counted(results):
     text = build(results, {}, {})
     assert "<b>90.0%</b>" in text  # the interquartile mean of 100, 90 and 80 %
     assert '<span class="interval">80.0%-100.0%</span>' in text
+    assert "<b>1 of 1</b> <span>tasks solved in training mode" in text  # 90 % is enough, exactly
     assert "2 of 3 seeds got there" in text
     assert "1 of 3 seeds never got to 90\u00a0% within 600 rewarded steps" in text
     assert "Not measured yet: goal finding, new shape; goal finding, new position; " in text

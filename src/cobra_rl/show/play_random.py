@@ -13,18 +13,8 @@ from cobra_rl.spriteworld.base import Environment, auto_reset
 from cobra_rl.spriteworld.names import MODES, SUITE, TASKS
 
 
-def random_action(key: PRNGKeyArray, env: Environment, state: Any, click_on_sprites: bool) -> Float[Array, " A"]:
-    """Draw a uniform action.
-
-    Args:
-        key: Randomness.
-        env: The environment.
-        state: Its state.
-        click_on_sprites: Whether to click on the centre of a random sprite, where there are sprites.
-
-    Returns:
-        The action.
-    """
+def _random_action(key: PRNGKeyArray, env: Environment, state: Any, click_on_sprites: bool) -> Float[Array, " A"]:
+    """Draw a uniform action; with `click_on_sprites` it clicks on the centre of a random sprite, if there are any."""
     action_key, sprite_key = jax.random.split(key)
     action = jax.random.uniform(action_key, (env.action_size,))
     if not click_on_sprites or not isinstance(env, Spriteworld):
@@ -49,7 +39,7 @@ def play(env: Environment, *, steps: int, seed: int, size: int, click_on_sprites
 
     def turn(state, key):
         action_key, step_key, reset_key = jax.random.split(key, 3)
-        action = random_action(action_key, env, state, click_on_sprites)
+        action = _random_action(action_key, env, state, click_on_sprites)
         step = env.advance(step_key, state, action)
         return auto_reset(env, reset_key, step), (state, action)
 

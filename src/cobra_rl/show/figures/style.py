@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, UInt8
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from cobra_rl.models.world import WorldModel
@@ -25,6 +26,7 @@ COLORS = {
     "random": "#999999",
     "bound": "#009E73",
 }  # of agents, the same in all figures
+SLOTS = ("#262626", "#e69e00", "#57b5e8", "#009e73", "#f0e342", "#0073b3", "#d65e00", "#cc78a6")  # colours of slots
 FRAME = "#888888"  # around pictures of scenes, which are black at their edges
 
 
@@ -70,19 +72,8 @@ def show(axes: Axes, picture: UInt8[np.ndarray, "H W 3"] | Float[np.ndarray, "H 
 
 def colored_masks(masks: Float[np.ndarray, "B K H W"]) -> Float[np.ndarray, "B H W 3"]:
     """Paint one picture per scene: a colour for each slot, the first, the background, dark."""
-    palette = np.array(
-        [
-            [0.15, 0.15, 0.15],
-            [0.90, 0.62, 0.00],
-            [0.34, 0.71, 0.91],
-            [0.00, 0.62, 0.45],
-            [0.94, 0.89, 0.26],
-            [0.00, 0.45, 0.70],
-            [0.84, 0.37, 0.00],
-            [0.80, 0.47, 0.65],
-        ]
-    )
-    return np.einsum("bkhw,kc->bhwc", masks, palette[np.arange(masks.shape[1]) % len(palette)])
+    palette = np.array([to_rgb(SLOTS[k % len(SLOTS)]) for k in range(masks.shape[1])])
+    return np.einsum("bkhw,kc->bhwc", masks, palette)
 
 
 def write(drawn: Drawn, name: str, folder: Path) -> Path:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup, escape
@@ -12,46 +12,21 @@ from cobra_rl.show.results import EXPLORE, VISION, ExploreResult, Metric, Metric
 from cobra_rl.show.tables import bound, share, shown
 from cobra_rl.spriteworld.names import MODES
 
-IMAGINE = (  # rows of the first table of the exploration phase; the others are the second's
-    "position_error",
-    "others_drift",
-    "empty_drift",
-    "ratio_to_encoded",
-    "ratio_to_unchanged",
-    "rollout_position_error",
-)
-CURIOUS = tuple(name for name in EXPLORE if name not in IMAGINE)
+IMAGINATION = "position_error others_drift empty_drift ratio_to_encoded ratio_to_unchanged rollout_position_error"
+IMAGINE = {name: EXPLORE[name] for name in IMAGINATION.split()}  # the first table of the exploration phase
+CURIOUS = {name: metric for name, metric in EXPLORE.items() if name not in IMAGINE}  # the second
 SCENES = ("fg_ari_attention", "fg_ari_decoder", "alone", "shared", "mse", "position_error", "shape_accuracy")
 WORDS = {"random": "random", "bound": "knows all"}  # what success is compared with
-
-
-Source = VisionResult | ExploreResult | TaskResult
 
 
 class MetricRow(NamedTuple):
     """A metric beside its target."""
 
     heading: str
+    full_heading: str  # where the heading begins with "...", what it goes on from
     target: str
     values: list[str]
-    verdict: str  # whether the first value is "met", or is "short" of the target; "" without a target
-
-
-class Miss(NamedTuple):
-    """A metric that does not meet its target."""
-
-    name: str
-    heading: str
-    value: str
-    target: str
-
-
-class Mark(NamedTuple):
-    """A mark on a strip from 0 to 100."""
-
-    kind: str
-    left: float
-    width: float
+    verdict: str  # "met" if the first value meets the target, else "short"; "" without a target
 
 
 class ScoreCell(NamedTuple):
@@ -60,7 +35,7 @@ class ScoreCell(NamedTuple):
     mean: str
     interval: str
     note: str = ""
-    marks: Sequence[Mark] = ()
+    marks: Sequence[tuple[str, float, float]] = ()  # on a strip from 0 to 100: kind, left end, width
     beside: Sequence[tuple[str, str, str]] = ()  # lines below: text, mean, interval
 
 
@@ -74,40 +49,38 @@ class TaskRow(NamedTuple):
     result: TaskResult
 
 
-def vision_rows(vision: VisionResult) -> list[MetricRow]:
-    """Returns the metrics of the held-out exploration scenes."""
-    return _metric_rows([vision.main], VISION)
+def metric_rows(metrics: Mapping[str, Metric], *columns: Metrics | None) -> list[MetricRow]:
+    """Returns metrics as rows of a table.
+
+    Args:
+        metrics: What to show; a metric that the first column lacks is left out.
+        columns: What was measured; the first column is held against the targets, one that is None is left out.
+
+    Returns:
+        The rows.
+    """
+    rows, subject = [], ""
+    measured = [column for column in columns if column is not None]
+    for name, metric in metrics.items():
+        subject = subject if metric.heading.startswith("...") else metric.heading
+        if name not in measured[0]:
+            continue
+        value, verdict = measured[0][name], ""
+        if metric.target and isinstance(value, int | float):
+            verdict = "met" if metric.target.met_by(value) else "short"
+        values = [shown(metric, column.get(name)) for column in measured]
+        full = metric.heading.replace("...", subject)
+        rows.append(MetricRow(metric.heading, full, bound(metric), values, verdict))
+    return rows
 
 
-def scene_rows(vision: VisionResult) -> list[tuple[str, list[str]]]:
-    """Returns, for each place that was measured, its name and some metrics."""
-    return [
+def scene_table(vision: VisionResult) -> tuple[list[str], list[tuple[str, list[str]]]]:
+    """Returns column heads and, for each place that was measured, its name and some metrics."""
+    rows = [
         (place.replace("/", ", ").replace("_", " "), [shown(VISION[name], metrics.get(name)) for name in SCENES])
         for place, metrics in vision.places.items()
     ]
-
-
-def scene_heads() -> list[str]:
-    """Returns the column heads of `scene_rows`."""
-    return ["scenes", *(VISION[name].heading for name in SCENES)]
-
-
-def explore_rows(names: Iterable[str], *columns: ExploreResult | None) -> list[MetricRow]:
-    """Returns some metrics of the exploration phase; the first column is held against the targets."""
-    metrics = {name: EXPLORE[name] for name in names}
-    return _metric_rows([column.metrics for column in columns if column], metrics)
-
-
-def misses(metrics: Metrics, known: Mapping[str, Metric]) -> Iterator[Miss]:
-    """Yields the metrics that do not meet their targets."""
-    subject = ""
-    for name, metric in known.items():
-        if not metric.heading.startswith("..."):
-            subject = metric.heading
-        heading = metric.heading.replace("...", subject)  # "..." goes on where the last heading stood
-        value = metrics.get(name)
-        if metric.target and isinstance(value, int | float) and not metric.target.met_by(value):
-            yield Miss(name, heading, shown(metric, value), bound(metric))
+    return ["scenes", *(VISION[name].heading for name in SCENES)], rows
 
 
 def task_row(result: TaskResult, label: str) -> TaskRow:
@@ -121,7 +94,7 @@ def task_row(result: TaskResult, label: str) -> TaskRow:
     )
 
 
-def made_by(results: Iterable[Source | None]) -> dict[str, list[str]]:
+def made_by(results: Iterable[VisionResult | ExploreResult | TaskResult | None]) -> dict[str, list[str]]:
     """Returns the files behind a table by the commands that made them."""
     commands: dict[str, list[str]] = {}
     for result in results:
@@ -135,19 +108,6 @@ def prose(text: str) -> Markup:
     return Markup(re.sub(r"\b([A-Za-z])_([A-Za-z]+)", r"\1<sub>\2</sub>", str(escape(text))))
 
 
-def _metric_rows(columns: list[Metrics], metrics: Mapping[str, Metric]) -> list[MetricRow]:
-    rows = []
-    for name, metric in metrics.items():
-        if name not in columns[0]:
-            continue  # not measured in this world
-        value, verdict = columns[0][name], ""
-        if metric.target and isinstance(value, int | float):
-            verdict = "met" if metric.target.met_by(value) else "short"
-        values = [shown(metric, column.get(name)) for column in columns]
-        rows.append(MetricRow(metric.heading, bound(metric), values, verdict))
-    return rows
-
-
 def _success(result: TaskResult, mode: str) -> ScoreCell:
     """Success in numbers and as a strip from 0 to 1, with what to compare it with."""
     found = result.success(mode)
@@ -158,12 +118,12 @@ def _success(result: TaskResult, mode: str) -> ScoreCell:
     return ScoreCell(*_texts(found, share), "", _strip(found, context), beside)
 
 
-def _strip(found: Summary, context: Mapping[str, float]) -> list[Mark]:
+def _strip(found: Summary, context: Mapping[str, float]) -> list[tuple[str, float, float]]:
     low, high = (float(end) for end in found.interval or (found.mean, found.mean))
     spans = [("band", low, max(high - low, 0.008))]
     spans += [(name, level - 0.006, 0.012) for name, level in context.items()]
     spans.append(("mean", float(found.mean) - 0.01, 0.02))
-    return [Mark(kind, 100 * min(max(left, 0.0), 1.0 - width), 100 * width) for kind, left, width in spans]
+    return [(kind, 100 * min(max(left, 0.0), 1.0 - width), 100 * width) for kind, left, width in spans]
 
 
 def _soon(result: TaskResult, name: str) -> ScoreCell:

@@ -1,9 +1,9 @@
 """The parts of the page that depend on which results there are: tiles, groups of tasks, what falls short."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from cobra_rl.show.page.rows import IMAGINE, TaskRow, misses, task_row
+from cobra_rl.show.page.rows import CURIOUS, IMAGINE, TaskRow, metric_rows, task_row
 from cobra_rl.show.results import EXPLORE, SOLVED, TASK, VISION, ExploreResult, Suite, TaskResult, VisionResult
 from cobra_rl.show.tables import bound, share, shown
 from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE
@@ -24,15 +24,7 @@ class Group(NamedTuple):
     text: str
     figures: tuple[str, ...]
     kinds: Mapping[str, str]  # what was run -> what its rows are called beside the task
-
-
-class FilledGroup(NamedTuple):
-    """A group and its rows."""
-
-    title: str
-    text: str
-    figures: tuple[str, ...]
-    rows: list[TaskRow]
+    rows: Sequence[TaskRow] = ()
 
 
 class Shortfall(NamedTuple):
@@ -78,7 +70,7 @@ GROUPS = (
 NO_BASELINE = "The paper's model-free baselines (MPO) have not been run: nothing here is beside another agent."
 
 
-def task_groups(suite: Suite, figures: Collection[str]) -> list[FilledGroup]:
+def task_groups(suite: Suite, figures: Collection[str]) -> list[Group]:
     """Returns the groups that have results or a figure."""
     known = {kind for group in GROUPS for kind in group.kinds}
     others = {kind: kind.partition("-")[2] or kind for kind in suite if kind not in known}
@@ -86,7 +78,7 @@ def task_groups(suite: Suite, figures: Collection[str]) -> list[FilledGroup]:
     for group in (*GROUPS, Group("Other runs", "", (), others)):
         rows = list(_rows(group, suite))
         if rows or any(name in figures for name in group.figures):
-            groups.append(FilledGroup(group.title, group.text, group.figures, rows))
+            groups.append(group._replace(rows=rows))
     return groups
 
 
@@ -103,19 +95,21 @@ def tiles(vision: VisionResult | None, explore: ExploreResult | None, suite: Sui
         found.append(Tile("curious", hits, f"of clicks strike a sprite; at random {uniform}"))
     if main := suite.get("solve"):
         for mode, text in zip(MODES, ("solved in training mode", "solved in test mode"), strict=True):
-            won = sum(result.success(mode).mean >= SOLVED for result in main.values())
+            won = sum(float(result.success(mode).mean) >= SOLVED for result in main.values())
             found.append(Tile("results", f"{won} of {len(main)}", f"tasks {text} (≥\u00a090\u00a0%)"))
     return found
 
 
 def shortfalls(vision: VisionResult | None, explore: ExploreResult | None, suite: Suite) -> list[Shortfall]:
     """Returns the targets that were not met, the tasks that were not solved, and what was not measured."""
-    found = []
-    for miss in misses(vision.main, VISION) if vision else ():
-        found.append(Shortfall("look", miss.heading, f"{miss.value}, asked {miss.target}"))
-    for miss in misses(explore.metrics, EXPLORE) if explore else ():
-        section = "imagine" if miss.name in IMAGINE else "curious"
-        found.append(Shortfall(section, miss.heading, f"{miss.value}, asked {miss.target}"))
+    seen, explored = vision.main if vision else {}, explore.metrics if explore else {}
+    tables = (("look", VISION, seen), ("curious", CURIOUS, explored), ("imagine", IMAGINE, explored))
+    found = [
+        Shortfall(section, row.full_heading, f"{row.values[0]}, asked {row.target}")
+        for section, metrics, measured in tables
+        for row in metric_rows(metrics, measured)
+        if row.verdict == "short"
+    ]
     for kind, rules in (("solve", ""), ("solve-released", ", by the released rules")):
         for result in suite.get(kind, {}).values():
             if lines := list(_unsolved(result)):
@@ -144,5 +138,5 @@ def _unsolved(result: TaskResult) -> Iterator[str]:
         yield f"{never} of {seeds} seeds never got to 90\u00a0% within {result.steps:,} rewarded steps"
     for mode in MODES:
         mean, metric = result.success(mode).mean, TASK[f"success_{mode}"]
-        if metric.target and not metric.target.met_by(float(mean)):
+        if metric.target and not metric.target.met_by(mean):
             yield f"{share(mean)} success in {mode} mode, asked {bound(metric)}"
