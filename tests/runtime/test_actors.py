@@ -1,77 +1,126 @@
-"""Actors, in this process and as real Ray processes."""
+"""Actors, in this process and as real Ray processes, in a world of random numbers."""
 
+import functools
 import os
 import signal
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 
-from cobra_rl.models import monet
-from cobra_rl.models.exploration import Exploration, ExplorationConfig
-from cobra_rl.pretrained import load_vision
-from cobra_rl.runtime.actors import LocalActors, begin, play
-from cobra_rl.spriteworld import make
+from cobra_rl.runtime.actors import Actors, Collected, LocalActors
+
+PARTS = {"scale": jnp.float32(2.0)}
 
 
-@pytest.fixture(scope="module")
-def vision(debug_vision):
-    return load_vision(debug_vision).model
+def test_local_actors_take_a_step_at_each_call_and_go_on_from_a_kept_state():
+    actors = LocalActors(playing.begin, playing.play, PARTS, seed=3)
+    assert isinstance(actors, Actors)
+    numbers, kept = [], None
+    for step in range(6):
+        if step == 4:
+            kept = actors.state
+        (part,) = actors.collect(None)
+        assert int(part.transitions["step"][0]) == step
+        numbers.append(float(part.transitions["number"][0]))
+    again = LocalActors(playing.begin, playing.play, PARTS, seed=8)
+    again.state = kept
+    assert [float(again.collect(None)[0].transitions["number"][0]) for _ in range(2)] == numbers[4:]
+    with_key = LocalActors(playing.begin, playing.play, PARTS, jax.random.key(3))
+    assert float(with_key.collect(None)[0].transitions["number"][0]) == numbers[0]
+    assert float(with_key.collect(jnp.float32(100.0))[0].transitions["number"][0]) == pytest.approx(100 + numbers[1])
 
 
-@pytest.fixture(scope="module")
-def policy():
-    return Exploration(ExplorationConfig(net="slots", hidden=(16,)), jax.random.key(0))
+def test_parts_are_arguments_and_no_constants_of_the_compiled_code():
+    traces = []
+
+    def play(parts, policy, state):
+        traces.append(parts["scale"])
+        return playing.play(parts, policy, state)
+
+    actors = LocalActors(playing.begin, play, PARTS, seed=0)
+    for _ in range(3):
+        actors.collect(None)
+    assert len(traces) == 1
+    assert isinstance(traces[0], jax.core.Tracer)
 
 
-def test_transitions_follow_one_another(vision, policy):
-    env, count = make("exploration"), 3
-    actors = LocalActors(env, vision, count, seed=0)
-    encode, before = jax.jit(lambda images: monet.encode(vision, images)), None
-    for t in range(1, 13):
-        (part,) = actors.collect(policy)
-        slots, action, image = part.transitions
-        assert image.shape == (count, 64, 64, 3)
-        assert ((np.asarray(action) >= 0.0) & (np.asarray(action) <= 1.0)).all()
-        assert 0.0 <= float(part.hits) <= 1.0
-        fresh = (t - 1) % env.spec.max_steps == 0  # episodes of ten steps
-        if before is not None:
-            same = np.allclose(np.asarray(encode(before)), np.asarray(slots), atol=1e-3)
-            assert same != fresh
-        before = image
-    np.testing.assert_array_equal(np.asarray(actors.state.envs.step), 2)
+def test_actors_of_runs_with_other_seeds_have_other_streams():
+    streams = {tuple(playing.stream(seed, number, 3).tolist()) for seed in range(4) for number in range(1, 5)}
+    assert len(streams) == 16
 
 
-def test_a_share_of_actions_is_random(vision, policy):
-    """Those of the policy stay as they are without it."""
-    env = make("exploration")
-    start = jax.jit(lambda key: begin(env, vision, key, 16))(jax.random.key(0))
-    actions = jax.jit(lambda uniform: play(env, vision, policy, start, uniform)[1].transitions.action)
-    none, half, all_ = (np.asarray(actions(jnp.float32(uniform))) for uniform in (0.0, 0.5, 1.0))
-    same = (half == none).all(axis=1)
-    assert 0 < same.sum() < 16
-    np.testing.assert_array_equal(half[~same], all_[~same])
-    assert (none != all_).any(axis=1).all()
+@pytest.fixture
+def ray_actors():
+    return pytest.importorskip("cobra_rl.runtime.ray_actors")
 
 
-def test_a_dead_ray_actor_is_replaced_and_the_replay_keeps_filling(vision, policy):
-    ray_actors = pytest.importorskip("cobra_rl.runtime.ray_actors")
-    actors = ray_actors.RayActors(vision, count=2, seed=0)
+def test_a_dead_ray_actor_is_replaced_and_the_replay_keeps_filling(ray_actors):
+    begin, play = functools.partial(playing.begin), functools.partial(playing.play)
+    actors = ray_actors.RayActors(begin, play, PARTS, count=2, seed=1)
     try:
-        chunks = actors.collect(policy)
-        deadline = time.monotonic() + 240
-        while len(chunks) < 2 and time.monotonic() < deadline:
-            chunks += actors.collect(policy)
-        assert chunks[0].transitions.action.shape == (ray_actors.CHUNK, 4)
-        assert chunks[0].transitions.next_image.dtype == np.uint8
-        os.kill(actors.processes()[0], signal.SIGKILL)
-        later = 0
-        while (later < 4 or not actors.replaced) and time.monotonic() < deadline:
-            later += len(actors.collect(None))
+        chunks = collect_until(actors, lambda chunks: len(chunks) >= 2)
+        dead, _ = actors.processes()
+        if Path("/proc/net/tcp").exists():
+            assert listeners_for_others() == []
+        os.kill(dead, signal.SIGKILL)
+        chunks += collect_until(actors, lambda chunks: actors.replaced and len(chunks) >= 4)
         assert actors.replaced == 1
-        assert later >= 4
-        assert len(set(actors.processes())) == 2
+        processes = actors.processes()
+        assert len(set(processes)) == 2
+        assert dead not in processes
     finally:
         actors.close()
+    # Every chunk is a piece of the stream of one of the three actors that were hired.
+    length = 1 + max(int(chunk.transitions["step"].max()) for chunk in chunks)
+    streams = [playing.stream(1, number, length) for number in (1, 2, 3)]
+    for chunk in chunks:
+        assert chunk.hits == 0.5
+        numbers, steps = chunk.transitions["number"], chunk.transitions["step"]
+        assert numbers.shape == (ray_actors.CHUNK,)
+        assert sum(np.allclose(stream[steps], numbers, rtol=1e-5) for stream in streams) == 1
+
+
+def test_ray_actors_that_can_never_play_are_an_error_that_says_why(ray_actors):
+    actors = ray_actors.RayActors(playing.fail, playing.play, PARTS, count=3, seed=0)
+    try:
+        with pytest.raises(RuntimeError, match=r"^3 actors failed in a row: .*there is no world to play in\.$"):
+            collect_until(actors, lambda chunks: False)
+        assert actors.replaced == 2
+    finally:
+        actors.close()
+    with pytest.raises(ValueError, match="There are 0 actors; there must be at least 1"):
+        ray_actors.RayActors(playing.begin, playing.play, PARTS, count=0, seed=0)
+
+
+def collect_until(actors, done: Callable[[list[Collected]], bool]) -> list[Collected]:
+    deadline, chunks = time.monotonic() + 240, []
+    while not done(chunks):
+        assert time.monotonic() < deadline, "the actors take too long"
+        chunks += actors.collect(None)
+    return chunks
+
+
+def listeners_for_others() -> list[str]:
+    """Addresses at which this process or one that it started can be reached from other machines."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+    family = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in family} - family:
+        family |= more
+    sockets = set()
+    for pid in family:
+        with suppress(OSError):
+            sockets |= {os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()}
+    rows = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()]
+    listening = [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in sockets]
+    assert listening  # else nothing was looked at
+    return [address for address in listening if not address.partition(":")[0].endswith("0100007F")]

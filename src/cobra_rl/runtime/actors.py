@@ -1,97 +1,82 @@
-"""Actors: they play with the exploration policy and hand over transitions. One interface, two runtimes.
+"""Actors play and hand over transitions. One interface, two runtimes, for any environment and any policy.
 
 `LocalActors` play in this process, all environments in one compiled call. `RayActors` (in `ray_actors.py`) play on
-other cores or machines. A learner calls `collect(policy)` and gets what there is.
+other cores or machines. A learner calls `collect(policy)` and gets what there is. What playing means is given by two
+pure functions, `begin(parts, key) -> state` and `play(parts, policy, state) -> (state, Collected)`, where `parts` is
+a pytree of what they need beside the policy, such as the weights of the vision module: as an argument it is not
+compiled into the code as a constant.
 """
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
-
-from cobra_rl.models import exploration, monet
-from cobra_rl.models.exploration import Exploration
-from cobra_rl.models.monet import Monet
-from cobra_rl.models.transition import Transitions
-from cobra_rl.spriteworld import EnvState, Spriteworld, where_rows
-
-
-class ActorState(NamedTuple):
-    """Environments in the middle of their episodes. E environments."""
-
-    envs: EnvState
-    slots: Float[Array, "E K M"]  # of what is seen now
-    key: PRNGKeyArray
 
 
 class Collected(NamedTuple):
     """What actors bring."""
 
-    transitions: Transitions  # with a leading axis
-    hits: Float[Array, ""]  # share of actions that moved a sprite
+    transitions: Any  # a pytree of arrays with a leading axis
+    hits: Float[Array, "..."]  # share of actions that moved something
+
+
+Begin = Callable[[Any, PRNGKeyArray], Any]  # (parts, key) -> state
+Play = Callable[[Any, Any, Any], tuple[Any, Collected]]  # (parts, policy, state) -> (state, collected)
 
 
 @runtime_checkable
 class Actors(Protocol):
     """What a learner needs to know of actors."""
 
-    def collect(self, policy: Exploration | None, wait: bool) -> list[Collected]:
-        """Transitions since the last call, in parts of equal size; with `wait`, at least one part.
+    def collect(self, policy: Any, wait: bool) -> list[Collected]:
+        """Return what was played since the last call.
 
-        Without a policy, actions are uniformly random.
+        Args:
+            policy: what to play with from now on: any pytree that `play` understands, or None.
+            wait: wait for at least one part, if none is ready.
+
+        Returns:
+            Parts of equal size.
         """
         ...
 
     def close(self) -> None:
-        """No more is wanted."""
+        """Release what the actors hold; no more is wanted."""
         ...
 
 
-def begin(env: Spriteworld, vision: Monet, key: PRNGKeyArray, count: int) -> ActorState:
-    """Fresh episodes. Pure."""
-    key, reset_key = jax.random.split(key)
-    envs = jax.vmap(env.initial)(jax.random.split(reset_key, count))
-    return ActorState(envs, monet.encode(vision, jax.vmap(env.draw)(envs)), key)
-
-
-def play(
-    env: Spriteworld,
-    vision: Monet,
-    policy: Exploration | None,
-    state: ActorState,
-    uniform: Float[Array, ""] | float = 0.0,
-) -> tuple[ActorState, Collected]:
-    """One step of all environments; those at their end start anew. Pure. A share `uniform` of actions is random."""
-    count = state.slots.shape[0]
-    key, act_key, *step_keys = jax.random.split(state.key, 4)
-    noise_keys, reset_keys = (jax.random.split(step_key, count) for step_key in step_keys)
-    action = jax.random.uniform(jax.random.fold_in(act_key, 1), (count, 4))
-    if policy is not None:
-        chance = jax.random.uniform(jax.random.fold_in(act_key, 2), (count, 1))
-        action = jnp.where(chance < uniform, action, exploration.sample(policy, state.slots, act_key))
-    after, _, terminated, truncated, info = jax.vmap(env.advance)(noise_keys, state.envs, action)
-    done = terminated | truncated
-    fresh = jax.vmap(env.initial)(reset_keys)
-    envs = where_rows(done, fresh, after)
-    draw = jax.vmap(env.draw)
-    collected = Collected(Transitions(state.slots, action, draw(after)), jnp.mean(info["moved"] >= 0))
-    return ActorState(envs, monet.encode(vision, draw(envs)), key), collected
-
-
 class LocalActors:
-    """All environments in this process."""
+    """All environments in this process.
 
-    def __init__(self, env: Spriteworld, vision: Monet, count: int, seed: int, uniform: float = 0.0):
-        self._vision = vision
-        self._play = eqx.filter_jit(lambda vision, policy, state: play(env, vision, policy, state, uniform))
-        self.state = eqx.filter_jit(lambda vision, key: begin(env, vision, key, count))(vision, jax.random.key(seed))
+    Args:
+        begin: starts episodes; pure.
+        play: takes a step in all environments; pure.
+        parts: what both get as their first argument.
+        seed: random seed, or a random key.
 
-    def collect(self, policy: Exploration | None, wait: bool = True) -> list[Collected]:
-        """One step of each environment."""
-        self.state, collected = self._play(self._vision, policy, self.state)
+    Attributes:
+        state: the environments in the middle of their episodes, for checkpoints.
+    """
+
+    def __init__(self, begin: Begin, play: Play, parts: Any, seed: int | PRNGKeyArray):
+        self._parts = parts
+        self._play = eqx.filter_jit(play)
+        self.state = eqx.filter_jit(begin)(parts, jax.random.key(seed) if isinstance(seed, int) else seed)
+
+    def collect(self, policy: Any, wait: bool = True) -> list[Collected]:
+        """Take one step in each environment.
+
+        Args:
+            policy: what to play with.
+            wait: of no consequence here.
+
+        Returns:
+            One part.
+        """
+        self.state, collected = self._play(self._parts, policy, self.state)
         return [collected]
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing: this process holds nothing else."""

@@ -1,84 +1,96 @@
 """Actors as Ray processes: on other cores of this machine, or on a cluster. Needs the extra `[ray]`.
 
-Each actor plays one environment with its own copy of vision. A call of `play` takes the newest policy, plays 50 steps
-and sends them back: so policies are fetched every 50 environment steps, as in the paper. An actor that dies is
+Each actor plays one environment with its own copy of `parts`. A call of `play` takes the newest policy, plays 50
+steps and sends them back: so policies are fetched every 50 environment steps, as in the paper. An actor that dies is
 replaced, and nobody waits for it.
 """
 
 import os
+import sys
 import warnings
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import ray
+from ray._private import ray_constants
 from ray.exceptions import RayActorError, RayTaskError
 
-from cobra_rl.models.exploration import Exploration
-from cobra_rl.models.monet import Monet
-from cobra_rl.runtime.actors import Collected, LocalActors
-from cobra_rl.spriteworld import make
+from cobra_rl.runtime.actors import Begin, Collected, LocalActors, Play
 
 CHUNK = 50  # environment steps between two fetches of the policy
+MOST_FAILURES = 3  # in a row, without any success: then it is no accident
 # An actor is one thread on one core: learners and other actors need the rest.
 ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "OMP_NUM_THREADS": "1",
+    "JAX_TRACEBACK_FILTERING": "off",  # it ends an error with a remark on itself, where `_cause` looks for the cause
 }
 
 
 class _Player:
     """What runs in an actor's process."""
 
-    def __init__(self, env_name: str, vision: Monet, seed: int, uniform: float):
-        self._actors = LocalActors(make(env_name), vision, 1, seed, uniform)
+    def __init__(self, begin: Begin, play: Play, parts: Any, seed: int, number: int):
+        key = jax.random.fold_in(jax.random.key(seed), number)
+        self._actors = LocalActors(begin, play, _on_device(parts), key)
 
-    def play(self, policy: Exploration | None) -> Collected:
-        """A chunk of transitions."""
+    def play(self, policy: Any) -> Collected:
+        """Play a chunk; T steps of one environment become a leading axis."""
+        policy = _on_device(policy)
         parts = [part for _ in range(CHUNK) for part in self._actors.collect(policy)]
         return jax.tree.map(lambda *leaves: np.concatenate([np.atleast_1d(leaf) for leaf in leaves]), *parts)
 
     def pid(self) -> int:
-        """Of this process."""
+        """Return the number of this process."""
         return os.getpid()
 
 
 class RayActors:
-    """`count` actors, each with one chunk under way at any time."""
+    """`count` actors, each with one chunk under way at any time.
 
-    def __init__(
-        self,
-        vision: Monet,
-        count: int,
-        seed: int,
-        address: str | None = None,
-        env_name: str = "exploration",
-        uniform: float = 0.0,
-    ):
-        """With an address, on that cluster; without, on this machine. A share `uniform` of actions is random."""
+    Ray starts on this machine and listens on the loopback interface only, unless the address of a cluster is given.
+
+    Args:
+        begin: starts the episodes of one environment; pure. Functions travel as Ray serialises them: best are
+            importable functions and `functools.partial` objects of them.
+        play: takes a step in that environment; pure.
+        parts: what both get as their first argument.
+        count: number of actors.
+        seed: random seed; with the actor's number it gives the actor's own random stream.
+        address: address of a Ray cluster; None: this machine.
+
+    Attributes:
+        replaced: how many actors had to be replaced.
+    """
+
+    def __init__(self, begin: Begin, play: Play, parts: Any, count: int, seed: int, address: str | None = None):
         if count < 1:
-            raise ValueError(f"--actors is {count}; there must be at least 1.")
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray's new default, without its warning
-        where: dict[str, Any] = {"address": address} if address else {"num_cpus": max(count, os.cpu_count() or 1)}
-        with warnings.catch_warnings():
-            # Ray forks to start its own programs, which is safe: the child runs another program at once.
-            warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
-            ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False, **where)
-        self._player = ray.remote(num_cpus=1, runtime_env={"env_vars": ENVIRONMENT})(_Player)
-        self._vision, self._env_name, self._uniform, self._next_seed = (
-            ray.put(_on_host(vision)),
-            env_name,
-            uniform,
-            seed,
-        )
+            raise ValueError(f"There are {count} actors; there must be at least 1.")
+        _start_ray(count, address)
+        environment = ENVIRONMENT | (_this_machine() if address is None else {})
+        self._player = ray.remote(num_cpus=1, runtime_env={"env_vars": environment})(_Player)
+        self._given = begin, play, ray.put(_on_host(parts)), seed
         self._policy: Any = None
         self._under_way: dict[Any, Any] = {}  # future -> actor; empty until the first policy is known
-        self._count, self.replaced = count, 0
+        self._count, self._hired, self._failures, self.replaced = count, 0, 0, 0
 
-    def collect(self, policy: Exploration | None, wait: bool = True) -> list[Collected]:
-        """The chunks that are ready; their actors go on with this policy."""
+    def collect(self, policy: Any, wait: bool = True) -> list[Collected]:
+        """Return the chunks that are ready; their actors go on with this policy.
+
+        Args:
+            policy: any pytree that `play` understands, or None.
+            wait: wait up to a minute for a chunk, if none is ready.
+
+        Returns:
+            Parts of `CHUNK` steps.
+
+        Raises:
+            RuntimeError: actors fail again and again without playing a single chunk.
+        """
         self._policy = ray.put(_on_host(policy))
         while len(self._under_way) < self._count:
             self._send(self._hire())
@@ -90,30 +102,63 @@ class RayActors:
             actor = self._under_way.pop(future)
             try:
                 chunks.append(_with_mean_hits(ray.get(future)))
-            except (RayActorError, RayTaskError):
+                self._failures = 0
+            except (RayActorError, RayTaskError) as error:
+                self._failures += 1
+                if self._failures >= MOST_FAILURES:
+                    raise RuntimeError(f"{self._failures} actors failed in a row: {_cause(error)}.") from error
                 actor, self.replaced = self._hire(), self.replaced + 1
             self._send(actor)
         return chunks
 
     def processes(self) -> list[int]:
-        """Process numbers of the actors; waits until they have finished what they are at."""
+        """Return the process numbers of the actors; waits until they have finished what they are at."""
         return ray.get([actor.pid.remote() for actor in self._under_way.values()])
 
     def close(self) -> None:
-        """Stops the actors, and Ray."""
+        """Stop the actors, and Ray."""
         ray.shutdown()
 
     def _hire(self) -> Any:
-        self._next_seed += 1
-        return self._player.remote(self._env_name, self._vision, self._next_seed, self._uniform)
+        self._hired += 1
+        return self._player.remote(*self._given, self._hired)
 
     def _send(self, actor: Any) -> None:
         self._under_way[actor.play.remote(self._policy)] = actor
+
+
+def _this_machine() -> dict[str, str]:
+    """Let actors on this machine import what this process imports, and share its compiled code."""
+    cache = jax.config.values["jax_compilation_cache_dir"]
+    environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return environment | ({"JAX_COMPILATION_CACHE_DIR": cache} if cache else {})
+
+
+def _start_ray(count: int, address: str | None) -> None:
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray's new default, without its warning
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Without clusters Ray takes 127.0.0.1 for this machine's address, and all its processes listen there alone. Given
+    # as `_node_ip_address`, Ray would replace it by the address that other machines see.
+    ray_constants.ENABLE_RAY_CLUSTER = address is not None
+    where: dict[str, Any] = {"address": address} if address else {"num_cpus": max(count, os.cpu_count() or 1)}
+    with warnings.catch_warnings():
+        # Ray forks to start its own programs, which is safe: the child runs another program at once.
+        warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
+        ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False, **where)
 
 
 def _on_host(tree: Any) -> Any:
     return jax.tree.map(lambda leaf: np.asarray(leaf) if eqx.is_array(leaf) else leaf, tree)
 
 
+def _on_device(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, tree)
+
+
 def _with_mean_hits(part: Collected) -> Collected:
     return part._replace(hits=part.hits.mean())
+
+
+def _cause(error: Exception) -> str:
+    """Return the last line of an error, where Ray puts what was raised in an actor; without a full stop."""
+    return [line.strip() for line in str(error).splitlines() if line.strip()][-1].rstrip(".")
