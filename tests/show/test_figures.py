@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from cobra_rl import cli
 from cobra_rl.agent import Agent
 from cobra_rl.evaluation.explore import explore_scenes
 from cobra_rl.evaluation.vision import TEST_SEED
@@ -53,6 +54,20 @@ def test_the_ablation_shows_lost_seeds_and_is_not_drawn_without_its_results(worl
     drawn = FIGURES["ablation"](world, tmp_path)
     texts = [text.get_text() for axes in drawn.figure.axes for text in axes.texts]
     assert f"1 of {len(result['seeds'])}" in texts
+
+
+def test_the_command_says_where_a_figure_lies(tmp_path, capsys):
+    cli.main(["figures", "performance", "--out", str(tmp_path)])
+    assert str(tmp_path / "performance.png") in capsys.readouterr().out
+    assert (tmp_path / "performance.png").exists()
+
+
+def test_of_all_figures_those_without_results_are_left_out(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("cobra_rl.cli.report.FIGURES", {"sparse": FIGURES["sparse"]})
+    cli.main(["figures", "--results", str(tmp_path), "--out", str(tmp_path / "figures")])
+    assert "sparse: left out. There is no result of `cobra solve TASK --sparse`" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        cli.main(["figures", "sparse", "--results", str(tmp_path), "--out", str(tmp_path / "figures")])
 
 
 @pytest.mark.parametrize("name", ["emergence", "performance", "sparse", "ablation"])

@@ -12,6 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
+from cobra_rl import cli
 from cobra_rl.show.figures import Drawn
 from cobra_rl.show.page import page, write_report
 from cobra_rl.show.page.page import build
@@ -179,6 +180,15 @@ def test_the_report_is_written_with_films_and_figures(tmp_path, monkeypatch):
     outline = Outline(out.read_text())
     assert "Scenes &amp; slots, V<sub>enc</sub>." in out.read_text()
     assert len(outline.loaded) == 1 + len([path for path in (ROOT / "docs").glob("*.gif") if path.stem in FILMS])
+
+
+def test_the_command_writes_the_page(results, tmp_path, monkeypatch, capsys):
+    picture(tmp_path / "figures" / "clicks.png")
+    monkeypatch.setattr(page, "FIGURES", {"clicks": cannot_draw})
+    out = tmp_path / "a" / "report.html"
+    cli.main(["report", "--out", str(out), "--figures", str(tmp_path / "figures"), "--results", str(results)])
+    assert str(out) in capsys.readouterr().out
+    assert "cobra solve sorting --note" in out.read_text()
 
 
 def test_a_page_of_ones_own_world_shows_no_film_of_the_shipped_agents(results, tmp_path, monkeypatch):
