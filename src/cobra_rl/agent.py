@@ -15,7 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, UInt8
+from jaxtyping import Array, Float, Key
 
 from cobra_rl.agents.base import Policy
 from cobra_rl.agents.cobra import CobraParams, choose, cobra_policy
@@ -88,12 +88,12 @@ class Agent:
         return np.asarray(self.act_batch(jnp.asarray(image)[None], key[None], jnp.float32(epsilon))[0])
 
     def act_batch(
-        self, images: UInt8[Array, "B H W 3"], keys: Key[Array, " B"], epsilon: Float[Array, ""] | float = 0.0
+        self, images: Array | np.ndarray, keys: Key[Array, " B"], epsilon: Float[Array, ""] | float = 0.0
     ) -> Float[Array, "B A"]:
         """Choose an action for each of several pictures: pure, compiled, and usable within compiled code.
 
         Args:
-            images: The pictures.
+            images: The pictures, uint8 [B, H, W, 3].
             keys: A random key for each.
             epsilon: Share of random choices among the proposals; another value does not compile anew.
 

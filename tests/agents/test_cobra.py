@@ -26,9 +26,7 @@ def memory(seed: int) -> Memory:
 
 
 def learnt(world, shuffle: bool, seed: int) -> Reward:
-    config = dataclasses.replace(
-        TASK["debug"], shuffle=shuffle, updates=400, batch=16, learning_rate=3e-3, memory=ROWS
-    )
+    config = dataclasses.replace(TASK["debug"], shuffle=shuffle, updates=400, batch=16, learning_rate=3e-3, memory=ROWS)
     predictor = Reward(config.reward, 8, jax.random.key(seed))
     state = CobraState(predictor, predictor, _adam(config).init(predictor), memory(seed + 1))
     return Cobra(config).learn(world, state, jax.random.key(seed + 2))[0].predictor

@@ -205,7 +205,12 @@ def test_rewards_that_are_no_numbers_are_refused(debug_world, tmp_path):
 
 
 def test_rewards_above_the_cap_are_said(debug_world, tmp_path, capsys):
-    generous = dataclasses.replace(SPEC, task=FindGoal((0.2, 0.5), radius=0.001, multiplier=-50.0))
+    @dataclasses.dataclass(frozen=True)
+    class Generous(FindGoal):
+        def __call__(self, sprites):
+            return jax.numpy.float32(7.0), jax.numpy.bool_(False)
+
+    generous = dataclasses.replace(SPEC, task=Generous())
     config = dataclasses.replace(TASK["debug"], reward_cap=0.5)
     Agent.learn(generous, steps=5, config=config, world=debug_world, folder=tmp_path, final=2)
-    assert "rewards were above config.reward_cap (0.5) and were learnt as that" in capsys.readouterr().out
+    assert "5 rewards were above config.reward_cap (0.5) and were learnt as that" in capsys.readouterr().out

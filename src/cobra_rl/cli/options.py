@@ -50,23 +50,24 @@ def parse_command(kind: type, name: str, words: list[str]) -> Any:
             for field in dataclasses.fields(kind)
             if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         }
-        preset = _preset(words)
         table: Mapping[str, Any] = getattr(config, kind.presets)
-        default = kind(**required | {"preset": preset, "config": table[preset if preset in table else "laptop"]})
+        preset = _preset(words)
+        preset = preset if preset in table else "laptop"  # what is no preset is refused below
+        default = kind(**required | {"preset": preset, "config": table[preset]})
     return tyro.cli(kind, prog=name, args=words, default=default, config=(tyro.conf.OmitSubcommandPrefixes,))
 
 
 def _preset(words: list[str]) -> str:
     """Find the preset among the options, before they are parsed: it decides what the others' defaults are."""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for number, word in enumerate(words):
         if word == "--preset":
-            return following
+            return " ".join(words[number + 1 : number + 2])
         if word.startswith("--preset="):
             return word.partition("=")[2]
     return "laptop"
 
 
-def check_range(name: str, value: float | None, low: float, high: float | None = None) -> None:
+def check_range(name: str, value: int | float | None, low: int | float, high: int | float | None = None) -> None:
     """Refuse a number that is out of range, in one sentence; None is not given and passes."""
     if value is None:
         return
@@ -74,6 +75,12 @@ def check_range(name: str, value: float | None, low: float, high: float | None =
         raise ValueError(f"--{name} is {value}; it must be at least {low:,}.")
     if high is not None and not low <= value <= high:
         raise ValueError(f"--{name} is {value}; it must lie between {low:,} and {high:,}.")
+
+
+def check_folder(name: str, path: Path | None) -> None:
+    """Refuse a folder to read from that is not there, before any work is done."""
+    if path is not None and not path.is_dir():
+        raise ValueError(f"--{name} is {path}, which is no folder.")
 
 
 def check_file(name: str, path: Path | None, suffix: str = "") -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from tyro.extras import literal_type_from_choices
 
-from cobra_rl.cli.options import check_file
+from cobra_rl.cli.options import check_file, check_folder
 from cobra_rl.show.figures import FIGURES
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Figures:
 
     def run(self) -> None:
         """Draw, and say where each figure lies."""
+        check_folder("results", self.results)
         draw_figures(self.names, self.world, self.results, self.out)
 
 
@@ -51,6 +52,7 @@ class Report:
     def run(self) -> None:
         """Write the page, and say where it lies."""
         check_file("out", self.out)
+        check_folder("results", self.results)
         write_page(self.out, self.figures, self.world, self.results)
 
 

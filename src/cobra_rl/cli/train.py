@@ -87,7 +87,8 @@ class TrainExplore(Configured):
         actors = self._ray_actors(config, env, vision) if self.runtime == "ray" else None
         explore.train(config, env, vision, folder, self.seed, title, actors, self.env, command_line())
         print(f"World: {folder / 'world'}\nLog: {folder / 'log.jsonl'}\nPictures: {folder / 'pictures'}")
-        print(f"Next: cobra solve sorting --world {folder / 'world'}")
+        task = "sorting" if self.env is None else "--env YOUR_TASK"
+        print(f"Next: cobra solve {task} --world {folder / 'world'}")
 
     def _config(self) -> ExploreConfig:
         config = with_steps(self.config, self.steps)

@@ -164,6 +164,7 @@ def run(phase: Phase, folder: Path) -> Any:
         if step:
             print(f"{phase.title}: resumes at step {step:,} of {phase.steps:,}", flush=True)
         with RunLog(folder, phase.steps, phase.title, step, tuple(phase.columns)) as log:
+            stop.say = log.say
             return _Loop(phase, folder, log, stop, time.monotonic() - seconds).run(state, step)
 
 
