@@ -112,12 +112,14 @@ def scores_of_the_truth(seed):
 
 def test_the_truth_has_full_marks():
     scenes = fixed_scenes(make("exploration"), scenes=500, seed=TEST_SEED)
+    # Over ten seeds: decoder 0.99899 +- 0.00015, hue 0.0021 +- 0.0001, saturation 0.0076 +- 0.0013, angle 0.27 +- 0.02,
+    # disentanglement 0.893 +- 0.018, completeness 0.808 +- 0.016: all bars are 5 and more spreads away.
     scores = scores_of_the_truth(TEST_SEED)
     assert scores["scenes"] == 500
     assert 490 < scores["fg_ari_scenes"] <= 500
     assert 1400 < scores["sprites"] <= scenes.sprites.alive.sum()
     assert scores["fg_ari_attention"] == 1.0
-    assert scores["fg_ari_decoder"] > 0.999  # a pixel on the outline may fall to the other side
+    assert scores["fg_ari_decoder"] > 0.998  # a circle is a polygon whose angle slots do not say: its outline differs
     assert (scores["alone"], scores["split"], scores["shared"]) == (1.0, 0.0, 0.0)
     assert scores["mse"] < 1e-5
     assert scores["position_error"] < 1e-3
@@ -135,6 +137,7 @@ def scores_of_one_slot(seed):
 
 
 def test_one_slot_for_all_sprites_scores_nothing():
+    # Over ten seeds FG-ARI of the decoder is 0 +- 2e-5 and 0.0004 +- 0.0009 of the sprites are alone: 50 spreads.
     score = vision_scores(make("exploration"), 120)
     scenes = fixed_scenes(make("exploration"), scenes=120)
     np.testing.assert_array_equal(score.images, scenes.images)
@@ -162,7 +165,7 @@ def test_in_other_environments_vision_is_scored_by_its_reconstruction():
     model = eqx.filter_jit(lambda key: make_vision(config, key))(jax.random.key(0))
     score = vision_scores(env, 60)
     assert score.images.shape == (60, 64, 64, 3)
-    assert len(np.unique(score.images, axis=0)) > 30
+    assert len(np.unique(score.images, axis=0)) > 25  # 35.7 +- 1.6 over ten seeds
     drawn = model.decode(model.encode(jnp.asarray(score.images))).image
     assert score(model) == {"mse": pytest.approx(float(((drawn - score.images / 255.0) ** 2).mean()), rel=1e-4)}
 
