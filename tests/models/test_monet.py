@@ -11,10 +11,11 @@ from scipy import special, stats
 
 from cobra_rl import spriteworld
 from cobra_rl.config import VISION
-from cobra_rl.models import attention, monet
-from cobra_rl.models.monet import LossWeights, Monet, MonetConfig
+from cobra_rl.models import attention
+from cobra_rl.models.monet import Monet, MonetConfig
+from cobra_rl.models.vision import PLACE, LossWeights
 
-KEY = jax.random.key(0)
+KEY = jax.random.key(0)  # keys are values: nothing that a test draws changes what another draws
 SMALL = {
     "scope": dataclasses.replace(
         MonetConfig(), size=32, slots=3, attention_channels=(4, 4), attention_mlp=8, encoder_hidden=8, decoder_width=4
@@ -37,20 +38,20 @@ def test_shapes_and_masks(model):
     K, M = model.config.slots, model.config.latents
     size = model.config.size
     x = images(2, size)
-    m = eqx.filter_jit(monet.masks)(model, x)
+    m = model.masks(x)
     assert m.shape == (2, K, size, size)
     np.testing.assert_allclose(m.sum(1), 1.0, atol=1e-5)
-    slots = eqx.filter_jit(monet.encode)(model, x)
+    slots = model.encode(x)
     assert slots.shape == (2, K, M)
-    np.testing.assert_array_equal(slots, eqx.filter_jit(monet.encode)(model, x))  # deterministic
-    decoded = eqx.filter_jit(monet.decode)(model, slots)
+    np.testing.assert_array_equal(slots, model.encode(x))  # deterministic
+    decoded = model.decode(slots)
     np.testing.assert_allclose(decoded.masks.sum(1), 1.0, atol=1e-5)
     np.testing.assert_allclose(decoded.image, (decoded.masks[..., None] * decoded.components).sum(1), atol=1e-5)
 
 
 def test_a_slot_is_decoded_without_regard_to_its_place(model):
     slots = jax.random.normal(KEY, (1, model.config.slots, model.config.latents))
-    decoded, turned = monet.decode(model, slots), monet.decode(model, slots[:, ::-1])
+    decoded, turned = model.decode(slots), model.decode(slots[:, ::-1])
     np.testing.assert_allclose(decoded.image, turned.image, atol=1e-5)
     np.testing.assert_allclose(decoded.masks, turned.masks[:, ::-1], atol=1e-5)
 
@@ -59,7 +60,7 @@ def test_the_loss_is_its_formula(model):
     """The three terms, from the model's own masks, posteriors and drawings, in plain NumPy."""
     config = model.config
     frames = images(3, config.size)
-    total, metrics = eqx.filter_jit(monet.loss)(model, frames, KEY, LossWeights(0.3, 0.7))
+    total, metrics = eqx.filter_jit(type(model).loss)(model, frames, KEY, LossWeights(0.3, 0.7))
 
     x = np.asarray(frames) / 255.0 * np.array(config.rgb_scale)
     seed_key, *noise_keys = jax.random.split(KEY, config.slots + 1)
@@ -87,7 +88,7 @@ def test_the_loss_is_its_formula(model):
 
 def test_every_weight_learns(model):
     frames = images(4, model.config.size)
-    gradients = eqx.filter_jit(eqx.filter_grad(lambda m: monet.loss(m, frames, KEY, LossWeights())[0]))(model)
+    gradients = eqx.filter_jit(eqx.filter_grad(lambda m: m.loss(frames, KEY, LossWeights())[0]))(model)
     for path, leaf in jax.tree_util.tree_leaves_with_path(gradients):
         assert np.isfinite(leaf).all()
         assert np.abs(leaf).max() > 0, jax.tree_util.keystr(path)
@@ -115,6 +116,12 @@ def test_a_glimpse_takes_nothing_outside_its_window():
     assert rows.max() <= 10 + 16
     assert columns.max() <= 10 + 16
     assert rows.min() == 0
+
+
+def test_only_the_centred_decoder_says_where_a_slot_is(model):
+    centred = bool(model.config.decoder_patch)
+    assert model.place == (PLACE if centred else None)
+    assert model.patch == (2 if centred else 0)
 
 
 def test_the_paper_preset_is_the_papers():
