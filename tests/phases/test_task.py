@@ -200,7 +200,7 @@ def test_rewards_that_are_no_numbers_are_refused(debug_world, tmp_path):
             return reward * np.float32("nan"), success
 
     env = Spriteworld(dataclasses.replace(SPEC, task=Broken()))
-    with pytest.raises(Diverged, match=r"a reward of nan at step 1; rewards must be finite"):
+    with pytest.raises(Diverged, match="gives rewards that are not finite"):
         Agent.learn(env, steps=5, config=TASK["debug"], world=debug_world, folder=tmp_path, final=2)
 
 

@@ -74,7 +74,7 @@ def draw_figures(
         rest = {"agents": agents} if agents is not None and name == "solving" else {}
         try:
             drawn = FIGURES[name](model, results or RESULTS, **rest)
-        except FileNotFoundError as missing:
+        except (FileNotFoundError, ValueError) as missing:  # no results of it, or a world of another kind
             if names:
                 raise
             print(f"{name}: left out. {missing}", flush=True)

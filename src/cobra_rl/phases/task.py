@@ -220,6 +220,8 @@ def _compared(folder: Path, envs: Mapping[str, Environment], final: int) -> dict
             return known["context"]
     print(f"What to compare with: {final} episodes of a random policy and of one that knows all", flush=True)
     found = context(envs, final, FINAL_SEED)
+    if not all(np.isfinite(value) for scores in found.values() for value in scores.values()):
+        raise Diverged("The environment gives rewards that are not finite; correct its task first.")
     storage.write_json(path, {"final": final, "context": found})
     return found
 
