@@ -81,7 +81,7 @@ def test_new_items_are_seen_and_old_ones_forgotten():
     replay = Replay(capacity=4, batch=4)
     state = replay.init({"x": jnp.float32(0), "image": jnp.zeros((2, 2), jnp.uint8)})
     for start in (0, 3, 6):
-        assert int(replay.size(state)) == min(start, 4)
+        assert int(state.size) == min(start, 4)
         number = jnp.arange(start, start + 3)
         images = jnp.broadcast_to(number[:, None, None], (3, 2, 2)).astype(jnp.uint8)
         state = replay.add(state, {"x": number.astype(jnp.float32), "image": images})
@@ -138,4 +138,4 @@ def test_the_state_can_be_donated_and_kept_in_a_checkpoint(tmp_path):
     assert jax.tree.structure(again) == jax.tree.structure(state)
     for one, other in zip(jax.tree.leaves(again), jax.tree.leaves(state), strict=True):
         np.testing.assert_array_equal(one, other)
-    assert int(replay.size(add(again, {"x": jnp.arange(3.0)}))) == 6
+    assert int(add(again, {"x": jnp.arange(3.0)}).size) == 6

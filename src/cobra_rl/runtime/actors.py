@@ -31,34 +31,14 @@ class Actors(Protocol):
     """What a learner needs to know of actors."""
 
     def collect(self, policy: Any, wait: bool) -> list[Collected]:
-        """Return what was played since the last call.
-
-        Args:
-            policy: what to play with from now on: any pytree that `play` understands, or None.
-            wait: wait for at least one part, if none is ready.
-
-        Returns:
-            Parts of equal size.
-        """
-        ...
+        """Return what was played since the last call, with `policy` from now on; `wait` for it if nothing is ready."""
 
     def close(self) -> None:
         """Release what the actors hold; no more is wanted."""
-        ...
 
 
 class LocalActors:
-    """All environments in this process.
-
-    Args:
-        begin: starts episodes; pure.
-        play: takes a step in all environments; pure.
-        parts: what both get as their first argument.
-        seed: random seed, or a random key.
-
-    Attributes:
-        state: the environments in the middle of their episodes, for checkpoints.
-    """
+    """All environments in this process; their `state`, in the middle of episodes, belongs in checkpoints."""
 
     def __init__(self, begin: Begin, play: Play, parts: Any, seed: int | PRNGKeyArray):
         self._parts = parts
@@ -66,15 +46,7 @@ class LocalActors:
         self.state = eqx.filter_jit(begin)(parts, jax.random.key(seed) if isinstance(seed, int) else seed)
 
     def collect(self, policy: Any, wait: bool = True) -> list[Collected]:
-        """Take one step in each environment.
-
-        Args:
-            policy: what to play with.
-            wait: of no consequence here.
-
-        Returns:
-            One part.
-        """
+        """Take one step in each environment; there is nothing to wait for."""
         self.state, collected = self._play(self._parts, policy, self.state)
         return [collected]
 

@@ -51,9 +51,6 @@ def save(folder: Path, step: int, tree: Any, meta: dict[str, Any], keep: int = 2
         meta: anything that JSON can hold.
         keep: how many checkpoints to keep.
         compressed: compress the file, which pays for a replay of pictures that are mostly black.
-
-    Returns:
-        The file written.
     """
     if keep < 1:
         raise ValueError(f"keep is {keep}; at least 1 checkpoint must be kept.")
@@ -75,18 +72,12 @@ def save(folder: Path, step: int, tree: Any, meta: dict[str, Any], keep: int = 2
 
 
 def restore(folder: Path, like: Any, report: Callable[[str], None] = _print_warning) -> Restored | None:
-    """Read the newest intact checkpoint.
+    """Read the newest intact checkpoint; None if there is none, `CheckpointMismatch` if it is of another tree.
 
     Args:
         folder: where the checkpoints of a run are.
         like: a tree of the structure that was saved.
         report: gets a sentence about each damaged file on the way.
-
-    Returns:
-        The checkpoint, or None if there is no intact one.
-
-    Raises:
-        CheckpointMismatch: the newest intact checkpoint is not one of such a tree.
     """
     for _, path in _checkpoints(folder):
         try:
@@ -94,21 +85,20 @@ def restore(folder: Path, like: Any, report: Callable[[str], None] = _print_warn
         except (storage.DamagedFile, OSError) as error:
             report(f"The checkpoint {path} is damaged: {error}; the one before it is used, if there is one.")
             continue
-        if header["version"] != FORMAT_VERSION:
-            wrong = f"its format version is {header['version']} and not {FORMAT_VERSION}"
-            raise CheckpointMismatch(_mismatch(path, wrong))
         try:
+            if header["version"] != FORMAT_VERSION:
+                raise storage.TreeMismatch(f"its format version is {header['version']} and not {FORMAT_VERSION}")
             return Restored(header["step"], storage.unflatten(like, tensors), header["meta"])
         except storage.TreeMismatch as error:
-            raise CheckpointMismatch(_mismatch(path, error)) from error
+            advice = "use another folder, or the preset it was made with"
+            raise CheckpointMismatch(f"{path} is not a checkpoint of this model: {error}; {advice}.") from error
     return None
 
 
 def _checkpoints(folder: Path) -> list[tuple[int, Path]]:
     """(step, file) of all checkpoints of a folder, newest first."""
-    found = [
-        (re.fullmatch(rf"step_(\d+)\.safetensors({_COMPRESSED})?", path.name), path) for path in folder.glob("step_*")
-    ]
+    pattern = re.compile(rf"step_(\d+)\.safetensors({_COMPRESSED})?")
+    found = [(pattern.fullmatch(path.name), path) for path in folder.glob("step_*")]
     return sorted(((int(match[1]), path) for match, path in found if match), reverse=True)
 
 
@@ -135,7 +125,3 @@ def _compress(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes]:
     for piece in pieces:
         yield compressor.compress(piece)
     yield compressor.flush()
-
-
-def _mismatch(path: Path, wrong: object) -> str:
-    return f"{path} is not a checkpoint of this model: {wrong}; use another folder, or the preset it was made with."

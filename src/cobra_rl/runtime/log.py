@@ -69,12 +69,17 @@ class RunLog:
         self._stack.callback(self._tensorboard.close)
         self._progress = None
         if self._terminal:
-            self._heading, self._bar = _layout(self.title, self._console.width)
-            heading, status = TextColumn("{task.description}", markup=False), _StatusColumn(self._status_now)
-            self._progress = Progress(heading, BarColumn(self._bar), status, console=self._console)
-            self._task = self._progress.add_task(self._heading, total=self.total_steps, completed=self._start_step)
+            width = self._console.width
+            most = 3 * width // 10  # characters of the title
+            heading = self.title if len(self.title) <= most else self.title[: most - 1] + "…"
+            bar = 20 if width >= 100 else 10
+            self._room = width - len(heading) - bar - 2  # for what stands beside the bar
+            columns = TextColumn("{task.description}", markup=False), BarColumn(bar), _StatusColumn(self._status_now)
+            self._progress = Progress(*columns, console=self._console)
+            self._task = self._progress.add_task(heading, total=self.total_steps, completed=self._start_step)
             self._progress.start()
-            self._stack.callback(self._stop_bar)
+            self._stack.enter_context(suppress(OSError))  # that of the next line: the terminal may be gone
+            self._stack.callback(self._progress.stop)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -83,40 +88,24 @@ class RunLog:
                 self._show(self._unseen, monotonic())
 
     def write(self, step: int, scalars: Scalars) -> None:
-        """Log metrics as one line of JSON (NaN and infinity as null) and in TensorBoard.
-
-        Args:
-            step: the step they belong to.
-            scalars: the metrics by name.
-        """
+        """Log metrics as one line of JSON (NaN and infinity as null) and in TensorBoard."""
         self._latest.update(scalars)
         values = {name: float(value) for name, value in scalars.items()}
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
         self._file.write(json.dumps({"step": step, **finite}) + "\n")
         self._file.flush()
-        self._tensorboard.scalars(step, values)
+        self._tensorboard.add(step, "scalar", values)
 
     def picture(self, step: int, name: str, image: UInt8[Array | np.ndarray, "H W 3"]) -> None:
-        """Keep a picture as `pictures/NAME_STEP.png` and in TensorBoard.
-
-        Args:
-            step: the step it belongs to.
-            name: what it shows.
-            image: its pixels.
-        """
+        """Keep a picture as `pictures/NAME_STEP.png` and in TensorBoard."""
         pixels = np.asarray(image)
         path = self.folder / "pictures" / f"{name}_{step:08d}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(pixels).save(path)
-        self._tensorboard.image(step, name, pixels)
+        self._tensorboard.add(step, "image", {name: pixels}, dataformats="HWC")
 
     def progress(self, step: int, scalars: Scalars) -> None:
-        """Show how far the run is; cheap enough to be called at every step.
-
-        Args:
-            step: the step that was done.
-            scalars: the metrics by name; they are read only if they are shown.
-        """
+        """Show how far the run is; cheap enough for every step: metrics are read only if they are shown."""
         self._latest.update(scalars)
         now = monotonic()
         due = not self._samples or now - self._samples[-1][0] >= (BAR_EVERY if self._terminal else self._pause(now))
@@ -125,21 +114,13 @@ class RunLog:
         self._unseen = None if due else step
 
     def say(self, text: str) -> None:
-        """Print a line, above the bar if there is one.
-
-        Args:
-            text: what to say.
-        """
+        """Print a line, above the bar if there is one."""
         with suppress(OSError):  # the terminal may be gone
             self._console.print(text, markup=False, highlight=False, soft_wrap=not self._terminal)
 
     @contextmanager
     def busy(self, text: str) -> Iterator[None]:
-        """Show at once what the run is busy with, and for how long: beside the bar, or in plain lines.
-
-        Args:
-            text: what is going on within the context, such as "compiling".
-        """
+        """Show at once what the run is busy with, such as "compiling", and for how long."""
         entry, done = (text, monotonic()), threading.Event()
         self._busy.append(entry)
         if self._progress is not None or entry[1] - self._said.get(text, -math.inf) >= LINE_EVERY:
@@ -180,7 +161,7 @@ class RunLog:
         if self._progress is None:
             self.say(f"{self.title}  {self._describe(step)}")
             return
-        self._status = self._describe(step, self._console.width - len(self._heading) - self._bar - 2)
+        self._status = self._describe(step, self._room)
         with suppress(OSError):
             self._progress.update(self._task, completed=step)
 
@@ -198,11 +179,6 @@ class RunLog:
         while len("  ".join(parts.values())) > room and droppable:
             parts.pop(droppable.pop(0), None)
         return "  ".join(parts.values())
-
-    def _stop_bar(self) -> None:
-        assert self._progress is not None
-        with suppress(OSError):
-            self._progress.stop()
 
 
 class _StatusColumn(ProgressColumn):
@@ -237,21 +213,16 @@ class _TensorBoard:
             self._add(first, file_version="brain.Event:2")
             self._add(first, session_log=SessionLog(status=SessionLog.START))  # forget what was logged from there on
 
-    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+    def add(self, step: int, kind: str, values: Mapping[str, Any], **options: Any) -> None:
+        """Write values by name, as summaries of a kind that TensorBoard knows: "scalar" or "image"."""
         if self._writer is None:
             return
         with self._guarded():
             for name, value in values.items():
-                self._add(step, summary=self._summary.scalar(name, value))
+                self._add(step, summary=getattr(self._summary, kind)(name, value, **options))
             if monotonic() - self._flushed >= FLUSH_EVERY:
                 self._writer.flush()
                 self._flushed = monotonic()
-
-    def image(self, step: int, name: str, pixels: np.ndarray) -> None:
-        if self._writer is None:
-            return
-        with self._guarded():
-            self._add(step, summary=self._summary.image(name, pixels, dataformats="HWC"))
 
     def close(self) -> None:
         if self._writer is None:
@@ -276,12 +247,6 @@ class _TensorBoard:
 def _lasting(text: str, since: float) -> str:
     seconds = round(monotonic() - since)
     return f"{text} {seconds} s" if seconds else text
-
-
-def _layout(title: str, width: int) -> tuple[str, int]:
-    """Return the title, cut to three tenths of the screen, and the width of the bar."""
-    room = 3 * width // 10
-    return title if len(title) <= room else title[: room - 1] + "…", 20 if width >= 100 else 10
 
 
 def _lines_up_to(path: Path, step: int) -> Iterator[str]:

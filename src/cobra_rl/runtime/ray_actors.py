@@ -27,7 +27,7 @@ ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "OMP_NUM_THREADS": "1",
-    "JAX_TRACEBACK_FILTERING": "off",  # it ends an error with a remark on itself, where `_cause` looks for the cause
+    "JAX_TRACEBACK_FILTERING": "off",  # it ends an error with a remark on itself, where `collect` looks for the cause
 }
 
 
@@ -50,28 +50,22 @@ class _Player:
 
 
 class RayActors:
-    """`count` actors, each with one chunk under way at any time.
+    """`count` actors, each with one chunk under way at any time; `replaced` counts those that had to be replaced.
 
     Ray starts on this machine and listens on the loopback interface only, unless the address of a cluster is given.
-
-    Args:
-        begin: starts the episodes of one environment; pure. Functions travel as Ray serialises them: best are
-            importable functions and `functools.partial` objects of them.
-        play: takes a step in that environment; pure.
-        parts: what both get as their first argument.
-        count: number of actors.
-        seed: random seed; with the actor's number it gives the actor's own random stream.
-        address: address of a Ray cluster; None: this machine.
-
-    Attributes:
-        replaced: how many actors had to be replaced.
+    `begin` and `play`, for one environment, travel as Ray serialises them: best are importable functions and
+    `functools.partial` objects of them. The seed and an actor's number give its own random stream.
     """
 
     def __init__(self, begin: Begin, play: Play, parts: Any, count: int, seed: int, address: str | None = None):
         if count < 1:
             raise ValueError(f"There are {count} actors; there must be at least 1.")
         _start_ray(count, address)
-        environment = ENVIRONMENT | (_this_machine() if address is None else {})
+        environment = dict(ENVIRONMENT)
+        if address is None:  # actors on this machine import what this process imports, and share its compiled code
+            environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+            if cache := jax.config.values["jax_compilation_cache_dir"]:
+                environment["JAX_COMPILATION_CACHE_DIR"] = cache
         self._player = ray.remote(num_cpus=1, runtime_env={"env_vars": environment})(_Player)
         self._given = begin, play, ray.put(_on_host(parts)), seed
         self._policy: Any = None
@@ -79,17 +73,9 @@ class RayActors:
         self._count, self._hired, self._failures, self.replaced = count, 0, 0, 0
 
     def collect(self, policy: Any, wait: bool = True) -> list[Collected]:
-        """Return the chunks that are ready; their actors go on with this policy.
+        """Return the chunks of `CHUNK` steps that are ready; their actors go on with this policy.
 
-        Args:
-            policy: any pytree that `play` understands, or None.
-            wait: wait up to a minute for a chunk, if none is ready.
-
-        Returns:
-            Parts of `CHUNK` steps.
-
-        Raises:
-            RuntimeError: actors fail again and again without playing a single chunk.
+        With `wait`, waits up to a minute if none is ready. Actors that fail again and again are a RuntimeError.
         """
         self._policy = ray.put(_on_host(policy))
         while len(self._under_way) < self._count:
@@ -101,12 +87,15 @@ class RayActors:
         for future in ready:
             actor = self._under_way.pop(future)
             try:
-                chunks.append(_with_mean_hits(ray.get(future)))
+                chunk = ray.get(future)
+                chunks.append(chunk._replace(hits=chunk.hits.mean()))
                 self._failures = 0
             except (RayActorError, RayTaskError) as error:
                 self._failures += 1
                 if self._failures >= MOST_FAILURES:
-                    raise RuntimeError(f"{self._failures} actors failed in a row: {_cause(error)}.") from error
+                    # Ray puts what was raised in an actor into the last line.
+                    cause = str(error).strip().splitlines()[-1].strip().rstrip(".")
+                    raise RuntimeError(f"{self._failures} actors failed in a row: {cause}.") from error
                 actor, self.replaced = self._hire(), self.replaced + 1
             self._send(actor)
         return chunks
@@ -125,13 +114,6 @@ class RayActors:
 
     def _send(self, actor: Any) -> None:
         self._under_way[actor.play.remote(self._policy)] = actor
-
-
-def _this_machine() -> dict[str, str]:
-    """Let actors on this machine import what this process imports, and share its compiled code."""
-    cache = jax.config.values["jax_compilation_cache_dir"]
-    environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    return environment | ({"JAX_COMPILATION_CACHE_DIR": cache} if cache else {})
 
 
 def _start_ray(count: int, address: str | None) -> None:
@@ -153,12 +135,3 @@ def _on_host(tree: Any) -> Any:
 
 def _on_device(tree: Any) -> Any:
     return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, tree)
-
-
-def _with_mean_hits(part: Collected) -> Collected:
-    return part._replace(hits=part.hits.mean())
-
-
-def _cause(error: Exception) -> str:
-    """Return the last line of an error, where Ray puts what was raised in an actor; without a full stop."""
-    return [line.strip() for line in str(error).splitlines() if line.strip()][-1].rstrip(".")

@@ -33,38 +33,18 @@ class Sample(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Replay:
-    """Pure functions over a `ReplayState`, to be called within compiled code that donates the state.
+    """Pure functions over a `ReplayState`, to be called within compiled code that donates the state."""
 
-    Args:
-        capacity: how many items there is room for; the oldest make room for new ones.
-        batch: how many items a sample has.
-    """
-
-    capacity: int
-    batch: int
+    capacity: int  # how many items there is room for; the oldest make room for new ones
+    batch: int  # how many items a sample has
 
     def init(self, item: Any) -> ReplayState:
-        """Make an empty replay.
-
-        Args:
-            item: a pytree of arrays with the shapes and dtypes of one item.
-
-        Returns:
-            A state with room for `capacity` such items.
-        """
+        """Make an empty replay for items with the shapes and dtypes of `item`, a pytree of arrays."""
         items = jax.tree.map(lambda leaf: jnp.zeros((self.capacity, *jnp.shape(leaf)), jnp.result_type(leaf)), item)
         return ReplayState(items, jnp.zeros(self.capacity), jnp.int32(0), jnp.int32(0))
 
     def add(self, state: ReplayState, items: Any) -> ReplayState:
-        """Add items, each with the largest error now in the replay, so that it is soon drawn.
-
-        Args:
-            state: the replay.
-            items: a pytree of arrays [N, ...], with N at most the capacity.
-
-        Returns:
-            The replay with the items in it.
-        """
+        """Add items [N, ...], each with the largest error now in the replay, so that it is soon drawn."""
         number = jax.tree.leaves(items)[0].shape[0]
         if number > self.capacity:
             raise ValueError(f"{number} items at once do not fit into a replay of {self.capacity}.")
@@ -101,25 +81,5 @@ class Replay:
         return Sample(jax.tree.map(lambda leaf: leaf[indices], state.items), weight / weight.max(), indices)
 
     def update(self, state: ReplayState, indices: Int[Array, " B"], errors: Float[Array, " B"]) -> ReplayState:
-        """Replace the errors of items.
-
-        Args:
-            state: the replay.
-            indices: where the items are, as `sample` says.
-            errors: their new raw errors.
-
-        Returns:
-            The replay with the new errors.
-        """
+        """Replace the raw errors of the items that `sample` found at these indices."""
         return state._replace(error=state.error.at[indices].set(errors))
-
-    def size(self, state: ReplayState) -> Int[Array, ""]:
-        """Count the items.
-
-        Args:
-            state: the replay.
-
-        Returns:
-            How many items there are.
-        """
-        return state.size

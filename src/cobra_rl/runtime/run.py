@@ -10,6 +10,7 @@ A phase (`Phase`) is an init, a step and what to report; it knows no files. `run
 Weights are written before the checkpoint that holds them: whenever the process dies, a resumed run makes them again.
 """
 
+import fcntl
 import json
 import math
 import os
@@ -29,11 +30,6 @@ from cobra_rl.runtime.log import RunLog
 from cobra_rl.runtime.signals import StopRequested
 from cobra_rl.runtime.typed import differences, to_json
 from cobra_rl.runtime.weights import save_weights
-
-try:
-    import fcntl
-except ImportError:  # not on Windows: there runs are not locked
-    fcntl = None
 
 
 class Diverged(ArithmeticError):
@@ -82,28 +78,23 @@ class Phase(Protocol):
 
     def init(self) -> Any:
         """Return the state before the first step: a pytree."""
-        ...
 
     def step(self, state: Any, step: int) -> tuple[Any, Mapping[str, Any]]:
         """Take one step; return the state and metrics."""
-        ...
 
     def report(self, state: Any, step: int) -> Report:
         """Measure the state."""
-        ...
 
     def weights(self, state: Any) -> Mapping[str, Weights]:
         """Return the weights to keep at a checkpoint, by their path below the folder of the run."""
-        ...
 
     def close(self) -> None:
         """Release what the phase holds."""
-        ...
 
 
 def open_run(
     folder: Path, settings: Mapping[str, Any], defaults: Mapping[str, Any], free: Sequence[str] = (), command: str = ""
-) -> dict[str, Any]:
+) -> None:
     """Record what a run was asked for, or refuse if its folder holds a run that was asked for something else.
 
     Args:
@@ -112,15 +103,11 @@ def open_run(
         defaults: What an older run that lacks an entry is taken to have had.
         free: Settings that may change from one call to the next, such as `steps` or `world.path`.
         command: What was typed.
-
-    Returns:
-        What run.json held before; empty in a new folder.
     """
     from cobra_rl import __version__
 
     path, wanted = folder / "run.json", json.loads(json.dumps(to_json(dict(settings))))
-    begun = storage.read_json(path) if path.exists() else {}
-    if begun:
+    if path.exists() and (begun := storage.read_json(path)):
         for name, old, new in differences(begun.get("settings", {}), wanted, to_json(dict(defaults))):
             if name not in free and name.partition(".")[0] not in free:
                 raise OtherRun(
@@ -128,7 +115,6 @@ def open_run(
                     "give another folder with --out, or remove that one."
                 )
     storage.write_json(path, {"version": __version__, "command": command, "settings": wanted})
-    return begun
 
 
 def read_run(folder: Path, what: str = "run") -> dict[str, Any]:
@@ -143,13 +129,10 @@ def read_run(folder: Path, what: str = "run") -> dict[str, Any]:
 
 
 def run(phase: Phase, folder: Path) -> Any:
-    """Take a phase to its last step in a folder, from the newest checkpoint there is.
+    """Take a phase to its last step in a folder, from the newest checkpoint there is, and return its state.
 
     SIGINT, SIGTERM and SIGHUP save and raise `Stopped`; a loss, metric or weight that is not finite raises `Diverged`
     before anything is saved.
-
-    Returns:
-        The state after the last step.
     """
     with _locked(folder), StopRequested() as stop:
         print(f"{phase.title}: preparing", flush=True)
@@ -175,7 +158,7 @@ class _Loop:
         self.phase, self.folder, self.log, self.stop, self.began = phase, folder, log, stop, began
 
     def run(self, state: Any, step: int) -> Any:
-        phase, metrics = self.phase, {}
+        phase = self.phase
         with self.log.busy("compiling"):
             state, metrics = phase.step(state, step)
             step = self._after(state, step + 1, metrics)
@@ -185,19 +168,18 @@ class _Loop:
         if self.stop.requested and step < phase.steps:
             self._finite(metrics, state, step)
             self._save(state, step)
-            sentence = f"Stopped at step {step} of {phase.steps}; the same command goes on from here."
-            raise Stopped(sentence, self.stop.signal or 0)
+            going_on = "the same command goes on from here"
+            raise Stopped(f"Stopped at step {step} of {phase.steps}; {going_on}.", self.stop.signal or 0)
         return state
 
     def _after(self, state: Any, step: int, metrics: Mapping[str, Any]) -> int:
         """Show, report and save what is due after a step."""
         phase, last = self.phase, step == self.phase.steps
         report_due, save_due = (last or step % every == 0 for every in (phase.report_every, phase.save_every))
-        scalars: dict[str, float] = {}
-        if report_due or save_due:
-            scalars = self._finite(metrics, state, step)
-        elif step % phase.read_every == 0:
-            scalars = self._finite(metrics, None, step)
+        due = report_due or save_due
+        if not due and step % phase.read_every:
+            return step
+        scalars = self._finite(metrics, state if due else None, step)
         if scalars:
             self.log.progress(step, scalars)
         if report_due:
@@ -242,16 +224,14 @@ def _all_finite(state: Any) -> jax.Array:
 def _locked(folder: Path) -> Iterator[None]:
     """Hold the folder for this process; the lock dies with it."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / ".lock"
-    with open(path, "a+", encoding="utf-8") as file:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                file.seek(0)
-                holder = file.read().strip() or "another process"
-                raise OtherRun(f"{folder} is in use by {holder}; wait for it, or give another --out.") from error
-            file.truncate(0)
-            file.write(f"process {os.getpid()} since {time.strftime('%Y-%m-%d %H:%M:%S')}")
-            file.flush()
+    with open(folder / ".lock", "a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            holder = file.read().strip() or "another process"
+            raise OtherRun(f"{folder} is in use by {holder}; wait for it, or give another --out.") from error
+        file.truncate(0)
+        file.write(f"process {os.getpid()} since {time.strftime('%Y-%m-%d %H:%M:%S')}")
+        file.flush()
         yield

@@ -14,11 +14,6 @@ class StopRequested:
     """Within the context, SIGINT, SIGTERM and SIGHUP only set `requested`; a second SIGINT raises KeyboardInterrupt.
 
     Python lets only the main thread set signal handlers: elsewhere the context does nothing.
-
-    Attributes:
-        requested: whether to stop.
-        signal: the number of the first signal, or None.
-        say: told at once that the run is about to stop; it can be set later, or be None.
     """
 
     def __init__(self, say: Callable[[str], None] | None = None) -> None:

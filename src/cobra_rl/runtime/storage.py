@@ -39,48 +39,31 @@ class DamagedFile(ValueError):
 
 
 def flatten(tree: Any) -> Tensors:
-    """Name the stored leaves of a tree.
-
-    Args:
-        tree: any pytree.
-
-    Returns:
-        The leaves on the host, by name. PRNG keys become their key data.
-    """
+    """Return the stored leaves of a tree by name, on the host; PRNG keys become their key data."""
     return {keystr(path): _to_numpy(leaf) for path, leaf in tree_flatten_with_path(tree)[0] if _is_stored(leaf)}
 
 
 def unflatten(like: Any, tensors: Tensors) -> Any:
-    """Put tensors back into a tree: the inverse of `flatten`.
+    """Put tensors back into a tree like `like`: the inverse of `flatten`; `TreeMismatch` if they are not its tensors.
 
-    Args:
-        like: a tree of the structure wanted. Its arrays may be the mere shapes and dtypes that
-            `eqx.filter_eval_shape` gives; PRNG keys may not.
-        tensors: its leaves, by name.
-
-    Returns:
-        The tree; arrays as jax arrays, numbers as numbers. Where JAX cannot hold the exact dtype (64 bits without
-        `jax_enable_x64`) the array stays a NumPy array.
-
-    Raises:
-        TreeMismatch: the tensors are not those of the tree.
+    The arrays of `like` may be the mere shapes that `eqx.filter_eval_shape` gives; PRNG keys may not. Where JAX cannot
+    hold the exact dtype (64 bits without `jax_enable_x64`) an array stays a NumPy array.
     """
     leaves, treedef = tree_flatten_with_path(like)
-    _check_same({keystr(path): _spec(leaf) for path, leaf in leaves if _is_stored(leaf)}, tensors)
+    expected = {keystr(path): _describe(leaf) for path, leaf in leaves if _is_stored(leaf)}
+    if missing := expected.keys() - tensors.keys():
+        raise TreeMismatch(f"it lacks {_some(missing)}")
+    if extra := tensors.keys() - expected.keys():
+        raise TreeMismatch(f"it also has {_some(extra)}")
+    for name, wanted in expected.items():
+        if (here := _describe(tensors[name])) != wanted:
+            raise TreeMismatch(f"its {name} is {here} and not {wanted}")
     restored = [_from_numpy(leaf, tensors[keystr(path)]) if _is_stored(leaf) else leaf for path, leaf in leaves]
     return tree_unflatten(treedef, restored)
 
 
 def checksum(tensors: Tensors, header: Mapping[str, Any]) -> str:
-    """Compute a SHA-256 of names, dtypes, shapes and values.
-
-    Args:
-        tensors: arrays by name.
-        header: what else is to be covered; anything that JSON can hold.
-
-    Returns:
-        The hex digest.
-    """
+    """Compute a SHA-256 of names, dtypes, shapes and values, and of a header that JSON can hold."""
     digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(json.dumps([name, tensor.dtype.name, tensor.shape]).encode())
@@ -89,15 +72,7 @@ def checksum(tensors: Tensors, header: Mapping[str, Any]) -> str:
 
 
 def to_pieces(tensors: Tensors, metadata: Mapping[str, str]) -> Iterator[bytes | memoryview]:
-    """Make a safetensors file piece by piece, without a copy of the arrays. The same input gives the same bytes.
-
-    Args:
-        tensors: arrays by name.
-        metadata: text by name.
-
-    Yields:
-        What to write, in order.
-    """
+    """Yield a safetensors file piece by piece, without a copy of the arrays. The same input gives the same bytes."""
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     end = 0
     ordered = sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))  # so that all are aligned
@@ -114,17 +89,7 @@ def to_pieces(tensors: Tensors, metadata: Mapping[str, str]) -> Iterator[bytes |
 
 
 def from_bytes(data: bytes) -> tuple[Tensors, dict[str, str]]:
-    """Read a safetensors file.
-
-    Args:
-        data: the whole file.
-
-    Returns:
-        (tensors by name, metadata).
-
-    Raises:
-        DamagedFile: it is not a whole safetensors file.
-    """
+    """Read a safetensors file: tensors by name, and its metadata; `DamagedFile` if it is not whole."""
     try:
         views = safetensors.deserialize(data)
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
@@ -138,15 +103,7 @@ def from_bytes(data: bytes) -> tuple[Tensors, dict[str, str]]:
 
 
 def write_atomically(path: Path, data: bytes | Iterable[bytes | memoryview]) -> None:
-    """Write a file so that, whenever the machine stops, the old or the new one is there in full.
-
-    Args:
-        path: the file; its folder is made if there is none.
-        data: what to write, as a whole or in pieces.
-
-    Raises:
-        OSError: it cannot be written; the error names the file.
-    """
+    """Write a file so that, whenever the machine stops, the old or the new one is there in full; its folder is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # A name of its own for each writer; `tempfile` would make a file that nobody else may read.
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}{UNFINISHED}")
@@ -170,18 +127,7 @@ def write_atomically(path: Path, data: bytes | Iterable[bytes | memoryview]) -> 
 
 
 def read_json(path: Path, kind: type = dict) -> Any:
-    """Read a JSON file.
-
-    Args:
-        path: the file.
-        kind: the type that its content must have.
-
-    Returns:
-        Its content.
-
-    Raises:
-        ValueError: there is no such file, or it holds something else; one sentence that names the file.
-    """
+    """Read a JSON file that holds a `kind`; anything else is a ValueError of one sentence that names the file."""
     try:
         record = json.loads(path.read_bytes())
     except FileNotFoundError as error:
@@ -196,15 +142,7 @@ def read_json(path: Path, kind: type = dict) -> Any:
 
 
 def write_json(path: Path, record: Any) -> None:
-    """Write a JSON file, whole or not at all.
-
-    Args:
-        path: the file; its folder is made if there is none.
-        record: anything that JSON can hold; no NaN and no infinity.
-
-    Raises:
-        ValueError: JSON cannot hold the record; one sentence that names the file.
-    """
+    """Write a JSON file, whole or not at all; a NaN, or what JSON cannot hold, is a ValueError that names the file."""
     try:
         text = json.dumps(record, indent=2, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -228,13 +166,6 @@ def _is_key(leaf: Any) -> bool:
     return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _spec(leaf: Any) -> Any:
-    """Something with the shape and dtype that a leaf has in a file."""
-    if _is_key(leaf):
-        return jax.eval_shape(jax.random.key_data, leaf)
-    return np.asarray(leaf) if _is_number(leaf) else leaf
-
-
 def _to_numpy(leaf: Any) -> np.ndarray:
     if _is_key(leaf):
         leaf = jax.random.key_data(leaf)
@@ -250,20 +181,15 @@ def _from_numpy(like: Any, tensor: np.ndarray) -> Any:
     return jnp.array(tensor) if exact else tensor.copy()  # the copy can be written to
 
 
-def _check_same(expected: dict[str, Any], found: Tensors) -> None:
-    if missing := expected.keys() - found.keys():
-        raise TreeMismatch(f"it lacks {_some(missing)}")
-    if extra := found.keys() - expected.keys():
-        raise TreeMismatch(f"it also has {_some(extra)}")
-    for name, tensor in expected.items():
-        if (here := _describe(found[name])) != (wanted := _describe(tensor)):
-            raise TreeMismatch(f"its {name} is {here} and not {wanted}")
-
-
 def _some(names: set[str]) -> str:
     first, *others = sorted(names)
     return f"{first} and {len(others)} more" if others else first
 
 
-def _describe(tensor: Any) -> str:
-    return f"{tensor.dtype.name}{list(tensor.shape)}"
+def _describe(leaf: Any) -> str:
+    """Return the dtype and shape that a leaf has in a file."""
+    if _is_key(leaf):
+        leaf = jax.eval_shape(jax.random.key_data, leaf)
+    elif _is_number(leaf):
+        leaf = np.asarray(leaf)
+    return f"{leaf.dtype.name}{list(leaf.shape)}"

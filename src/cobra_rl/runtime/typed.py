@@ -21,16 +21,7 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(kind: type[T], data: Any, where: str) -> T:
-    """Load a dataclass from JSON data; entries that are missing take their defaults.
-
-    Args:
-        kind: The dataclass.
-        data: What the JSON holds.
-        where: Names the file, for the message.
-
-    Returns:
-        An instance; anything that does not fit is a ValueError of one sentence.
-    """
+    """Load a dataclass from JSON data; missing entries take their defaults, and what does not fit is a ValueError."""
     if not isinstance(data, dict):
         raise ValueError(f"{where} must hold the entries of a {kind.__name__}, but it is {data!r}.")
     hints = typing.get_type_hints(kind)

@@ -20,21 +20,16 @@ class WeightsError(ValueError):
 
 
 def save_weights(folder: Path, tree: Any, config: dict[str, Any], kind: str) -> None:
-    """Write the arrays of a tree and its configuration.
+    """Write the arrays of a tree and its configuration; `WeightsError` if some weight is not finite.
 
     Args:
         folder: where to; it is made if there is none.
         tree: the model.
-        config: how to build the model; anything that JSON can hold.
+        config: how to build the model; anything that JSON can hold, without "kind" and "version".
         kind: what the weights are of, such as "vision".
-
-    Raises:
-        WeightsError: some weight is not finite, or the configuration has an entry that is written here.
     """
     if taken := {"kind", "version"} & config.keys():
-        raise WeightsError(
-            f"The configuration of {folder} may not have {sorted(taken)}: these entries are written by us."
-        )
+        raise WeightsError(f"The configuration of {folder} may not have {sorted(taken)}: we write these entries.")
     tensors = storage.flatten(tree)
     _refuse_non_finite(folder / WEIGHTS, tensors)
     metadata = {"kind": kind, "sha256": storage.checksum(tensors, {"kind": kind})}
@@ -43,7 +38,7 @@ def save_weights(folder: Path, tree: Any, config: dict[str, Any], kind: str) -> 
 
 
 def load_weights(folder: Path, like: Any, kind: str) -> Any:
-    """Read a model's weights.
+    """Read a model's weights; `WeightsError` if there are none, or damaged ones, or those of something else.
 
     Args:
         folder: where they are.
@@ -52,9 +47,6 @@ def load_weights(folder: Path, like: Any, kind: str) -> Any:
 
     Returns:
         The model with these weights.
-
-    Raises:
-        WeightsError: there are none, or they are damaged, not finite or of something else.
     """
     read_config(folder, kind)  # refuses what is of another kind or version
     path = folder / WEIGHTS
@@ -72,18 +64,7 @@ def load_weights(folder: Path, like: Any, kind: str) -> Any:
 
 
 def read_config(folder: Path, kind: str) -> dict[str, Any]:
-    """Read the configuration that was given to `save_weights`.
-
-    Args:
-        folder: where the weights are.
-        kind: what the weights must be of.
-
-    Returns:
-        The configuration.
-
-    Raises:
-        WeightsError: there is none, or it is of something else.
-    """
+    """Read the configuration that was given to `save_weights`; `WeightsError` if it is of another kind."""
     path = folder / CONFIG
     text = _read(path)
     try:
@@ -99,17 +80,7 @@ def read_config(folder: Path, kind: str) -> dict[str, Any]:
 
 
 def sha256(folder: Path) -> str:
-    """Identify weights by their content.
-
-    Args:
-        folder: where they are.
-
-    Returns:
-        The hex digest of the bytes of `weights.safetensors` and `config.json`.
-
-    Raises:
-        WeightsError: one of the files is missing.
-    """
+    """Identify weights by their content: the hex digest of the bytes of both files."""
     digest = hashlib.sha256()
     for name in (WEIGHTS, CONFIG):
         digest.update(hashlib.sha256(_read(folder / name)).digest())
