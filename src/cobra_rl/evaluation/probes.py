@@ -40,18 +40,18 @@ class PositionProbe:
 
     @classmethod
     def fit(cls, slots: Slots, position: Float[np.ndarray, "S 2"]) -> "PositionProbe":
-        """The probe of these sprites."""
+        """Fit the probe to slots and the positions of their sprites."""
         mean, std, origin = slots.mean(axis=0), slots.std(axis=0) + 1e-6, position.mean(axis=0)
         inputs = (slots - mean) / std
         gram = inputs.T @ inputs + RIDGE * np.eye(inputs.shape[1])
         return cls(mean, std, origin, np.linalg.solve(gram, inputs.T @ (position - origin)).astype(np.float32))
 
     def __call__(self, slots: Slots) -> Float[np.ndarray, "S 2"]:
-        """(x, y) in frame widths."""
+        """Read (x, y) in frame widths."""
         return self.origin + self.standardise(slots) @ self.weight
 
     def standardise(self, slots: Slots) -> Slots:
-        """Zero mean and unit variance over the slots of the fit."""
+        """Shift and scale slots to zero mean and unit variance over those of the fit."""
         return (slots - self.mean) / self.std
 
 
@@ -63,10 +63,15 @@ class Probes:
     nets: Nets  # read standardised slots
 
     def errors(self, slots: Slots, sprites: Sprites) -> dict[str, Float[np.ndarray, " S"]]:
-        """Absolute error of each sprite's factors.
+        """Measure the absolute error of each sprite's factors.
 
-        x and y in frame widths; hue in turns, at most 0.5; angle in turns of the shape's own symmetry, at most 0.5,
-        NaN for circles; shape is 0 or 1.
+        Args:
+          slots: the slots to read.
+          sprites: the sprites matched to them.
+
+        Returns:
+          Errors by factor: x and y in frame widths; hue in turns, at most 0.5; angle in turns of the shape's own
+          symmetry, at most 0.5, NaN for circles; shape is 0 or 1.
         """
         inputs = self.position.standardise(slots)
         outputs = {name: np.asarray(out) for name, out in _predict(self.nets, jnp.asarray(inputs)).items()}
@@ -84,7 +89,17 @@ class Probes:
 
 
 def fit_probes(slots: Slots, sprites: Sprites, seed: int = 0, steps: int = STEPS) -> Probes:
-    """Fits all probes to the slots of these sprites."""
+    """Fit all probes.
+
+    Args:
+      slots: the slots to read.
+      sprites: the sprites matched to them.
+      seed: decides the initial weights of the MLPs and their batches.
+      steps: gradient steps of the MLPs.
+
+    Returns:
+      The fitted probes.
+    """
     if len(slots) < 2:
         raise ValueError(f"Probes cannot be fitted to {len(slots)} sprites; evaluate on more scenes.")
     position = PositionProbe.fit(slots, np.asarray(sprites.position))
@@ -100,9 +115,16 @@ def fit_probes(slots: Slots, sprites: Sprites, seed: int = 0, steps: int = STEPS
 
 
 def probe_scores(probes: Probes, slots: Slots, sprites: Sprites) -> dict[str, float]:
-    """Mean errors: position in frame widths, hue in turns, angle in degrees (modulo the shape's symmetry).
+    """Measure the mean errors of probes.
 
-    An error is NaN if no sprite has the factor.
+    Args:
+      probes: fitted on other sprites.
+      slots: the slots to read.
+      sprites: the sprites matched to them.
+
+    Returns:
+      Position error in frame widths, hue error in turns, angle error in degrees (modulo the shape's symmetry), and the
+      share of shapes that are read right. An error is NaN if no sprite has the factor.
     """
     errors = probes.errors(slots, sprites)
     degrees = errors["angle"] * 360.0 / np.maximum(TURNS[np.asarray(sprites.shape)], 1)
@@ -119,10 +141,17 @@ def probe_scores(probes: Probes, slots: Slots, sprites: Sprites) -> dict[str, fl
 
 
 def importances(probes: Probes, slots: Slots, sprites: Sprites, seed: int = 0) -> Float[np.ndarray, "M F"]:
-    """How much worse each factor is read when one latent is shuffled among the sprites.
+    """Measure how much worse each factor is read when one latent is shuffled among the sprites.
 
-    In units of the error when whole slots are shuffled, so that factors compare, and one that the probes cannot read
-    counts for little. Factors that do not vary are left out.
+    Args:
+      probes: fitted on other sprites.
+      slots: the slots to read.
+      sprites: the sprites matched to them.
+      seed: decides the permutations.
+
+    Returns:
+      The rise of the error, in units of the error when whole slots are shuffled, so that factors compare, and one that
+      the probes cannot read counts for little. Factors that do not vary are left out.
     """
     rng = np.random.default_rng(seed)
 
@@ -146,11 +175,14 @@ def importances(probes: Probes, slots: Slots, sprites: Sprites, seed: int = 0) -
 
 
 def disentanglement(importance: Float[np.ndarray, "M F"]) -> float:
-    """DCI disentanglement (Eastwood and Williams, 2018): 1 if each latent matters to one factor only.
+    """Compute DCI disentanglement (Eastwood and Williams, 2018): 1 if each latent matters to one factor only.
 
-    One minus the entropy of each latent's importances over the factors, weighted by how much the latent matters.
-    Of the transpose it is DCI's completeness: 1 if each factor depends on one latent only. Here hue and angle,
-    which are circles, can hardly do with one.
+    Args:
+      importance: of each latent to each factor. Of the transpose, the result is DCI's completeness: 1 if each factor
+        depends on one latent only; here hue and angle, which are circles, can hardly do with one.
+
+    Returns:
+      One minus the entropy of each latent's importances over the factors, weighted by how much the latent matters.
     """
     total = importance.sum(axis=1, keepdims=True)
     share = importance / np.where(total > 0.0, total, 1.0)
@@ -178,7 +210,7 @@ def _circle_error(point: Float[np.ndarray, "S 2"], turns: Float[np.ndarray, " S"
 
 
 def _targets(sprites: Sprites) -> dict[str, Float[Array, "S outputs"]]:
-    """What each net is to say. For the angle each shape has outputs of its own; NaN where nothing is asked."""
+    """Return what each net should say. For the angle each shape has outputs of its own; NaN where nothing is asked."""
     shape = np.asarray(sprites.shape)
     angle = np.full((len(shape), len(SHAPES), 2), np.nan, np.float32)
     angle[np.arange(len(shape)), shape] = np.where(TURNS[shape, None] > 0, _on_circle(_phase(sprites)), np.nan)
