@@ -32,6 +32,7 @@ class Actors(Protocol):
 
     def collect(self, policy: Any, wait: bool) -> list[Collected]:
         """Return what was played since the last call, with `policy` from now on; `wait` for it if nothing is ready."""
+        ...
 
     def close(self) -> None:
         """Release what the actors hold; no more is wanted."""

@@ -11,7 +11,7 @@ def keep_compilations() -> None:
 
     `cobra` and `import cobra_rl` (at the first use of an agent or a world) both call this.
     """
-    if "JAX_COMPILATION_CACHE_DIR" in os.environ or jax.config.jax_compilation_cache_dir:
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ or jax.config.values["jax_compilation_cache_dir"]:
         return
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "cobra-rl", "jax")
     jax.config.update("jax_compilation_cache_dir", str(cache))

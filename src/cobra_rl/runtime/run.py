@@ -81,12 +81,15 @@ class Phase(Protocol):
 
     def step(self, state: Any, step: int) -> tuple[Any, Mapping[str, Any]]:
         """Take one step; return the state and metrics."""
+        ...
 
     def report(self, state: Any, step: int) -> Report:
         """Measure the state."""
+        ...
 
     def weights(self, state: Any) -> Mapping[str, Weights]:
         """Return the weights to keep at a checkpoint, by their path below the folder of the run."""
+        ...
 
     def close(self) -> None:
         """Release what the phase holds."""

@@ -28,17 +28,7 @@ class Episode(NamedTuple):
 
 
 def play(policy: Policy, params: Any, env: Environment, key: PRNGKeyArray) -> Episode:
-    """Play an episode from a fresh scene to its end.
-
-    Args:
-        policy: How to act, on images; on states if it says so.
-        params: What the policy learnt.
-        env: The environment.
-        key: Decides scene, noise and actions.
-
-    Returns:
-        The episode.
-    """
+    """Play an episode from a fresh scene to its end; the policy acts on images, or on states if it says so."""
     initial, draw, advance = _compiled(env)
     act = _compiled_act(policy)
     states, actions, success, done = [initial(key)], [], False, False
@@ -55,19 +45,7 @@ def play(policy: Policy, params: Any, env: Environment, key: PRNGKeyArray) -> Ep
 
 
 def film(policy: Policy, params: Any, env: Environment, frames: int, seed: int, size: int = 192) -> list[Frame]:
-    """Film episodes one after the other: states, actions, hidden goals, and how each episode ended.
-
-    Args:
-        policy: How to act.
-        params: What the policy learnt.
-        env: The environment.
-        frames: How many frames to return.
-        seed: Decides the episodes.
-        size: Width and height of a frame, in pixels.
-
-    Returns:
-        The frames.
-    """
+    """Film episodes one after the other: states, actions, hidden goals, and how each episode ended."""
     pictures, number = [], 0
     while len(pictures) < frames:
         episode = play(policy, params, env, jax.random.fold_in(jax.random.key(seed), number))
@@ -90,17 +68,7 @@ def _compiled_act(policy: Policy) -> Callable:
 
 
 def picture(env: Environment, state: Any, size: int, action: ArrayLike | None = None) -> Frame:
-    """Draw a state for people.
-
-    Args:
-        env: The environment; where it is a Spriteworld, the hidden goals and the action are drawn too.
-        state: One of its states.
-        size: Width and height in pixels.
-        action: The action about to be taken, drawn as an arrow.
-
-    Returns:
-        The picture; in other environments the observation, enlarged.
-    """
+    """Draw a state for people, with the hidden goals and the action to come where the environment is a Spriteworld."""
     if isinstance(env, Spriteworld):
         return np.asarray(render(state, size, action=action, goals=env.goals))
     return enlarged(np.asarray(env.draw(state)), size)
@@ -137,13 +105,7 @@ def framed(frame: Frame, success: bool) -> Frame:
 
 
 def save_gif(frames: list[Frame], path: Path, fps: float) -> None:
-    """Write an animated GIF.
-
-    Args:
-        frames: The frames, all of one size.
-        path: The file; its folder is made if need be.
-        fps: Frames per second.
-    """
+    """Write frames of one size as an animated GIF."""
     path.parent.mkdir(parents=True, exist_ok=True)
     images = [Image.fromarray(frame) for frame in frames]
     images[0].save(path, format="GIF", save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0)

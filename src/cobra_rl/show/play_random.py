@@ -1,11 +1,8 @@
 """Random play as a GIF, so that a newcomer sees the world in ten seconds."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
 
 from cobra_rl.show.films import Frame, beside, picture
 from cobra_rl.spriteworld import Spriteworld, make
@@ -13,33 +10,19 @@ from cobra_rl.spriteworld.base import Environment, auto_reset
 from cobra_rl.spriteworld.names import MODES, SUITE, TASKS
 
 
-def _random_action(key: PRNGKeyArray, env: Environment, state: Any, click_on_sprites: bool) -> Float[Array, " A"]:
-    """Draw a uniform action; with `click_on_sprites` it clicks on the centre of a random sprite, if there are any."""
-    action_key, sprite_key = jax.random.split(key)
-    action = jax.random.uniform(action_key, (env.action_size,))
-    if not click_on_sprites or not isinstance(env, Spriteworld):
-        return action
-    sprite = jax.random.categorical(sprite_key, jnp.where(state.sprites.alive, 0.0, -jnp.inf))
-    return action.at[:2].set(state.sprites.position[sprite])
-
-
 def play(env: Environment, *, steps: int, seed: int, size: int, click_on_sprites: bool) -> list[Frame]:
     """Film random play: each frame shows a state, the hidden goals and the action about to be taken.
 
-    Args:
-        env: The environment; where an episode ends, the next begins.
-        steps: How many actions to take.
-        seed: Decides scenes, noise and actions.
-        size: Width and height of a frame, in pixels.
-        click_on_sprites: Whether clicks land on sprites, so that there is something to see.
-
-    Returns:
-        A frame per step.
+    Actions are uniform; with `click_on_sprites` they click on the centre of a random sprite, if there are any.
     """
 
     def turn(state, key):
-        action_key, step_key, reset_key = jax.random.split(key, 3)
-        action = _random_action(action_key, env, state, click_on_sprites)
+        act_key, step_key, reset_key = jax.random.split(key, 3)
+        action_key, sprite_key = jax.random.split(act_key)
+        action = jax.random.uniform(action_key, (env.action_size,))
+        if click_on_sprites and isinstance(env, Spriteworld):
+            sprite = jax.random.categorical(sprite_key, jnp.where(state.sprites.alive, 0.0, -jnp.inf))
+            action = action.at[:2].set(state.sprites.position[sprite])
         step = env.advance(step_key, state, action)
         return auto_reset(env, reset_key, step), (state, action)
 
@@ -53,18 +36,7 @@ def play(env: Environment, *, steps: int, seed: int, size: int, click_on_sprites
 
 
 def play_all(*, variant: str, steps: int, seed: int, size: int, click_on_sprites: bool) -> list[Frame]:
-    """Film all environments of the suite side by side, captioned: train mode above, test mode below.
-
-    Args:
-        variant: "paper" or "released".
-        steps: How many actions to take.
-        seed: Decides scenes, noise and actions.
-        size: Width and height of one of the pictures, in pixels.
-        click_on_sprites: Whether clicks land on sprites.
-
-    Returns:
-        A frame per step.
-    """
+    """Film all environments of the suite side by side, captioned: train mode above, test mode below."""
     rows = []
     for mode in MODES:
         films = {}

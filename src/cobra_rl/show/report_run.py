@@ -22,22 +22,10 @@ class Shown(NamedTuple):
 
 
 def report_result(result: Record | TaskResult, folder: Path, agent: Agent, envs: Mapping[str, Environment]) -> Shown:
-    """Draw the learning curve of a run and film its agent at play.
-
-    Args:
-        result: What the run leaves in result.json.
-        folder: Where to write learning_curve.png, its caption and film.gif.
-        agent: The agent to film.
-        envs: The environment of each mode, side by side in the film.
-
-    Returns:
-        The files that were written.
-    """
+    """Draw the learning curve of a run and film its agent at play, the environment of each mode side by side."""
     result = task_result(result)
     curve = write(learning_curve(result), "learning_curve", folder)
-    films = {
-        f"{result.title}, {mode}": film(agent.policy, agent.params, env, FRAMES, SEED) for mode, env in envs.items()
-    }
+    films = {mode: film(agent.policy, agent.params, env, FRAMES, SEED) for mode, env in envs.items()}
     path = folder / "film.gif"
-    save_gif(beside(films), path, FPS)
+    save_gif(beside({f"{result.title}, {mode}": frames for mode, frames in films.items()}), path, FPS)
     return Shown(curve, path)

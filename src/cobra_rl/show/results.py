@@ -13,12 +13,13 @@ All files are optional. The published results lie in `RESULTS`; a researcher's o
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cobra_rl.evaluation.statistics import Exact, Summary, or_never, summary
+from cobra_rl.runtime.storage import write_json
 from cobra_rl.spriteworld.names import MODES, SUITE, TASKS
 
 RESULTS = Path(__file__).parents[1] / "results"  # published, and shipped with the package
@@ -191,14 +192,11 @@ def read_explore(results: Path, name: str = "explore") -> ExploreResult | None:
 
 
 def read_task(results: Path, name: str) -> TaskResult | None:
-    """Reads the result of a task.
+    """Reads the result of a task; None if the folder has none.
 
     Args:
-      results: folder of results.
-      name: its file or its run within the folder, such as "demo" or "solve/sorting-uniform".
-
-    Returns:
-      The result; None if the folder has none.
+        results: folder of results.
+        name: its file or its run within the folder, such as "demo" or "solve/sorting-uniform".
     """
     file = f"{name}/result.json" if (results / name).is_dir() else f"{name}.json"
     return _read(results, file, "the result of a task", lambda source, record: task_result(record, source))
@@ -212,10 +210,11 @@ def read_suite(results: Path) -> Suite:
         runs = [path.parent for path in (results / agent).glob("*/result.json")]
         for name in sorted({path.name for path in (*files, *runs)}):
             task, dash, options = name.partition("-") if name.partition("-")[0] in TASKS else (name, "", "")
-            result = read_task(results, f"{agent}/{name}")
-            if result is not None:
+            if result := read_task(results, f"{agent}/{name}"):
                 suite.setdefault(agent + dash + options, {})[task] = result
-    return {kind: {task: of[task] for task in _in_order(of)} for kind, of in suite.items()}
+    order = {task: place for place, task in enumerate(TASKS)}
+    in_order = {kind: sorted(of, key=lambda task: order.get(task, len(order))) for kind, of in suite.items()}
+    return {kind: {task: suite[kind][task] for task in tasks} for kind, tasks in in_order.items()}
 
 
 def read_log(results: Path, file: str) -> list[Record] | None:
@@ -251,16 +250,8 @@ def task_result(record: Record | TaskResult, source: str = "") -> TaskResult:
 
 
 def write_evaluation(path: Path, command: str, metrics: Mapping[str, Any]) -> None:
-    """Writes metrics as `read_vision` and `read_explore` expect them; JSON has no NaN, so that NaN becomes null.
-
-    Args:
-      path: the file to write; its folder is made if need be.
-      command: the command that measured them.
-      metrics: numbers by name, in any nesting.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    record = {"command": command, "figures": _without_nan(metrics)}
-    path.write_text(json.dumps(record, indent=2, allow_nan=False) + "\n")
+    """Writes metrics as `read_vision` and `read_explore` expect them; JSON has no NaN, so that NaN becomes null."""
+    write_json(path, {"command": command, "figures": _without_nan(metrics)})
 
 
 def _seed_result(seed: Record) -> SeedResult:
@@ -292,11 +283,6 @@ def _read(results: Path, file: str, kind: str, build: Callable[[str, Record], An
         raise ValueError(f"{path} is not {kind}: it lacks {error}.") from error
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is not {kind}: {error}.") from error
-
-
-def _in_order(tasks: Sequence[str] | Mapping[str, Any]) -> list[str]:
-    """Sorts tasks as the suite has them; others follow by name."""
-    return [*(task for task in TASKS if task in tasks), *sorted(task for task in tasks if task not in TASKS)]
 
 
 def _without_nan(value: Any) -> Any:

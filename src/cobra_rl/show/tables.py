@@ -4,7 +4,7 @@ Tables fit 60 columns and look best from 80 on.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -37,6 +37,11 @@ def shown(metric: Metric, value: float | list[float] | None) -> str:
     return share(value) if metric.is_share else f"{value:.3g}"
 
 
+def texts(found: Summary, write: Callable[[Exact], str]) -> tuple[str, str]:
+    """Writes the mean and its interval; a single seed has no interval."""
+    return write(found.mean), "-".join(write(end) for end in found.interval or ())
+
+
 def bound(metric: Metric) -> str:
     """Writes the target of a metric: "≥ 70%"; nothing if it has none."""
     if metric.target is None:
@@ -47,11 +52,7 @@ def bound(metric: Metric) -> str:
 
 
 def print_vision(places: Mapping[str, Metrics]) -> None:
-    """Prints one table per place.
-
-    Args:
-      places: metrics of vision by "variant/task/mode".
-    """
+    """Prints one table per place; places are called "variant/task/mode"."""
     for place, metrics in places.items():
         _print_metrics(f"vision on held-out scenes: {place}", metrics, VISION)
 
@@ -62,11 +63,7 @@ def print_explore(metrics: Metrics) -> None:
 
 
 def print_result(result: Record | TaskResult) -> None:
-    """Prints a row per seed, their interquartile mean with its interval, and what to compare it with.
-
-    Args:
-        result: What `cobra solve` leaves in result.json, or what was measured of such a run.
-    """
+    """Prints a row per seed, their interquartile mean with its interval, and what to compare it with."""
     result = task_result(result)
     soon = SOON if result.learnt else ()
     heads = (TASK[name].heading.replace(", ", ",\n").replace(" to", "\nto") for name in (*SUCCESS, *soon))
@@ -86,11 +83,7 @@ def print_result(result: Record | TaskResult) -> None:
 
 
 def print_suite(results: Sequence[Record | TaskResult]) -> None:
-    """Prints a row per task: interquartile means over seeds with their intervals, and what to compare them with.
-
-    Args:
-        results: One result per task, as `print_result` takes them.
-    """
+    """Prints a row per task: interquartile means over seeds with their intervals, and what to compare them with."""
     rows, console = [task_result(result) for result in results], Console()
     compared = COMPARED if console.width >= WIDE else {}
     seeds = sorted({len(result.seeds) for result in rows})
@@ -112,9 +105,7 @@ def print_suite(results: Sequence[Record | TaskResult]) -> None:
 def print_causes(seeds: Sequence[Record], scenes: int) -> None:
     """Prints what a step could gain and by what part of the agent how much of it was lost, in reward.
 
-    Args:
-      seeds: for each seed its number and, for each cause and mode, the mean over scenes as "CAUSE, MODE".
-      scenes: how many scenes the means are over.
+    A seed has its number and, for each cause and mode, the mean over scenes as "CAUSE, MODE".
     """
     ending = f", {MODES[0]}"
     causes = [name.removesuffix(ending) for name in seeds[0] if name.endswith(ending)]
@@ -162,6 +153,4 @@ def _table(title: str, *heads: str) -> Table:
 
 def _stacked(summary: Summary) -> str:
     """Writes the mean and, below it, its interval."""
-    interval = summary.interval
-    below = f"\n{share(interval[0])}-{share(interval[1])}" if interval else ""
-    return share(summary.mean) + below
+    return "\n".join(texts(summary, share)).strip()

@@ -10,37 +10,18 @@ from cobra_rl.show.figures.style import colored_masks
 from cobra_rl.show.films import PAUSE, Frame, beside, enlarged, framed, picture, play
 from cobra_rl.spriteworld.base import Environment
 
+CAPTIONS = ("the scene, and what it does", "the slots that it sees", "what it imagines")
+Progress = Callable[[int, int], None]  # (frames that there are, frames that there will be) -> None
+
 
 def watch(
-    agent: Agent,
-    env: Environment,
-    frames: int,
-    seed: int,
-    size: int,
-    progress: Callable[[int, int], None] | None = None,
+    agent: Agent, env: Environment, frames: int, seed: int, size: int, progress: Progress | None = None
 ) -> list[Frame]:
-    """Film episodes one after the other, beside the slots that the agent sees and the scenes that it imagines.
-
-    Args:
-        agent: Plays greedily.
-        env: The environment to play in.
-        frames: How many frames to return.
-        seed: Decides the episodes.
-        size: Width and height of one of the three pictures, in pixels.
-        progress: Is told after each episode how many frames there are, and how many there will be.
-
-    Returns:
-        The frames.
-    """
-    films: dict[str, list[Frame]] = {
-        "the scene, and what it does": [],
-        "the slots that it sees": [],
-        "what it imagines": [],
-    }
+    """Film episodes one after the other, beside the slots that the agent sees and the scenes that it imagines."""
+    films: dict[str, list[Frame]] = {caption: [] for caption in CAPTIONS}
     count, number = 0, 0
     while count < frames:
-        key = jax.random.fold_in(jax.random.key(seed), number)
-        episode = play(agent.policy, agent.params, env, key)
+        episode = play(agent.policy, agent.params, env, jax.random.fold_in(jax.random.key(seed), number))
         last = len(episode.states) - 1
         for t, state in enumerate(episode.states):
             action = episode.actions[t] if t < last else None
@@ -50,11 +31,8 @@ def watch(
             after = slots if action is None else agent.world.imagine(slots, action[None]).slots
             seen = colored_masks(np.asarray(agent.world.masks(image)))[0]
             imagined = np.asarray(agent.world.decode(after).image[0])
-            triple = (
-                framed(scene, episode.success) if t == last else scene,
-                enlarged(seen, size),
-                enlarged(imagined, size),
-            )
+            scene = framed(scene, episode.success) if t == last else scene
+            triple = (scene, enlarged(seen, size), enlarged(imagined, size))
             for film, frame in zip(films.values(), triple, strict=True):
                 film += [frame] * (1 if t < last else PAUSE)
         count, number = len(next(iter(films.values()))), number + 1

@@ -16,19 +16,8 @@ from cobra_rl.show.figures.sparse import sparse
 from cobra_rl.show.figures.style import DrawFigure, Drawn, write
 from cobra_rl.show.figures.traversals import traversals
 
-FIGURES: Mapping[str, DrawFigure] = {
-    "decomposition": decomposition,
-    "traversals": traversals,
-    "rollouts": rollouts,
-    "rollout_sheet": rollout_sheet,
-    "clicks": clicks,
-    "deformation": deformation,
-    "behaviour": behaviour,
-    "emergence": emergence,
-    "performance": performance,
-    "solving": solving,
-    "sparse": sparse,
-    "ablation": ablation,
-}
+_OF_WORLDS = (decomposition, traversals, rollouts, rollout_sheet, clicks, deformation, behaviour)
+_OF_RESULTS = (emergence, performance, solving, sparse, ablation)
+FIGURES: Mapping[str, DrawFigure] = {draw.__name__: draw for draw in (*_OF_WORLDS, *_OF_RESULTS)}
 
 __all__ = ["FIGURES", "DrawFigure", "Drawn", "solving", "write"]

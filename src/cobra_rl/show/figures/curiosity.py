@@ -90,16 +90,7 @@ def behaviour(world: WorldModel, _: Path) -> Drawn:
 
 
 def deformed_grid(world: WorldModel, slots: Float[Array, "K M"], start: int) -> Float[np.ndarray, "L L 2"]:
-    """Deform a regular grid in two dimensions of the action space, the other dimensions random.
-
-    Args:
-        world: Deforms.
-        slots: The scene.
-        start: The first of the two dimensions.
-
-    Returns:
-        The same two dimensions of the actions that the grid's points become.
-    """
+    """Deform a regular grid in two dimensions of the action space, from `start` on, the other dimensions random."""
     line = np.linspace(0.02, 0.98, LEVELS)
     u = np.random.default_rng(0).random((LEVELS, LEVELS, world.sizes.action))
     u[..., start], u[..., start + 1] = np.meshgrid(line, line)

@@ -29,12 +29,9 @@ def emergence(_: WorldModel, results: Path) -> Drawn:
     figure = Figure(figsize=(3.1 * len(PANELS), 2.5), layout="constrained")
     for axes, (metric, label) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
         for name, rows in logs.items():
-            axes.plot(
-                [row["env_steps"] / 1000 for row in rows],
-                [row.get(metric) for row in rows],  # None, where it was not measured, is a gap
-                color=COLORS[name],
-                label=RUNS[name][1],
-            )
+            steps = [row["env_steps"] / 1000 for row in rows]
+            values = [row.get(metric) for row in rows]  # None, where it was not measured, is a gap
+            axes.plot(steps, values, color=COLORS[name], label=RUNS[name][1])
         axes.set(xlabel="environment steps (thousands)", ylabel=label, ylim=(0.0, None))
         axes.spines[["top", "right"]].set_visible(False)
     figure.axes[1].legend(frameon=False, title="actors", fontsize=7, title_fontsize=7)

@@ -11,14 +11,7 @@ from cobra_rl.show.results import Record, TaskResult, task_result
 
 
 def learning_curve(result: Record | TaskResult) -> Drawn:
-    """Draw the learning curve of a finished run.
-
-    Args:
-        result: What `cobra solve` leaves in result.json.
-
-    Returns:
-        The figure and its caption.
-    """
+    """Draw the learning curve of a finished run."""
     result = task_result(result)
     figure = Figure(figsize=(4.6, 2.8), layout="constrained")
     axes = figure.subplots()
@@ -49,8 +42,5 @@ def label_curves(axes: Axes, title: str, steps: int) -> None:
 
 
 def recent_success(success: Sequence[bool]) -> list[float]:
-    """Return the share of successes among the last 30 episodes, for each episode.
-
-    Those before the first count as failures, so that nobody starts with full marks.
-    """
+    """Return the success over the last 30 episodes, for each episode; those before the first count as failures."""
     return [sum(success[max(0, i - WINDOW) : i]) / WINDOW for i in range(1, len(success) + 1)]

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,29 +11,21 @@ from matplotlib.figure import Figure
 from cobra_rl.evaluation.statistics import Summary, count
 from cobra_rl.models.world import WorldModel
 from cobra_rl.show.figures.style import COLORS, Drawn
-from cobra_rl.show.results import TaskResult, read_suite
+from cobra_rl.show.results import Suite, TaskResult, read_suite
 from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE
 
 PANELS = {"train": "success,\ntraining mode", "test": "success,\nrobustness mode"}
-
-
-class Series(NamedTuple):
-    """Whose bars are drawn, if there are results."""
-
-    kind: str  # what was run, as `read_suite` calls it
-    color: str
-    label: str
-
-
-BASELINES = (Series("mpo_handheld", "mpo_handheld", "MPO handheld"), Series("mpo_raw", "mpo_raw", "MPO raw"))
-COBRA = Series("solve", "cobra", "COBRA")
-UNIFORM = Series("solve-uniform", "uniform", "COBRA, uniform proposals")
-Bars = dict[Series, dict[str, TaskResult]]  # results by task
+SERIES = {  # what was run, as `read_suite` calls it -> the colour and the label of its bars
+    "solve": ("cobra", "COBRA"),
+    "mpo_handheld": ("mpo_handheld", "MPO handheld"),
+    "mpo_raw": ("mpo_raw", "MPO raw"),
+    "solve-uniform": ("uniform", "COBRA, uniform proposals"),
+}
 
 
 def performance(_: WorldModel, results: Path) -> Drawn:
     """Draw COBRA, and the baselines whose results exist."""
-    bars = _read(results, (COBRA, *BASELINES))
+    bars = _read(results, ("solve", "mpo_handheld", "mpo_raw"))
     if not bars:
         raise FileNotFoundError(f"There is no result of `cobra solve` in {results}: this figure shows them.")
     return Drawn(
@@ -46,8 +37,8 @@ def performance(_: WorldModel, results: Path) -> Drawn:
 
 def ablation(_: WorldModel, results: Path) -> Drawn:
     """Draw COBRA with and without the exploration policy at task time."""
-    bars = _read(results, (COBRA, UNIFORM))
-    if UNIFORM not in bars:
+    bars = _read(results, ("solve", "solve-uniform"))
+    if "solve-uniform" not in bars:
         raise FileNotFoundError(f"There is no result of `cobra solve --no-exploration-policy` in {results}.")
     return Drawn(
         _draw(bars, log=False),
@@ -56,26 +47,27 @@ def ablation(_: WorldModel, results: Path) -> Drawn:
     )
 
 
-def _read(results: Path, series: Sequence[Series]) -> Bars:
+def _read(results: Path, kinds: Sequence[str]) -> Suite:
     suite = read_suite(results)
-    found = {one: {task: of for task, of in suite.get(one.kind, {}).items() if task in REWARDED} for one in series}
-    return {one: by_task for one, by_task in found.items() if by_task}
+    found = {kind: {task: of for task, of in suite.get(kind, {}).items() if task in REWARDED} for kind in kinds}
+    return {kind: by_task for kind, by_task in found.items() if by_task}
 
 
-def _draw(bars: Bars, log: bool) -> Figure:
+def _draw(bars: Suite, log: bool) -> Figure:
     """Draw three panels with a group of bars per task: success in both modes, and steps to 90 %."""
     figure = Figure(figsize=(8.0, 5.0), layout="constrained")
     rows = figure.subplots(len(PANELS) + 1, 1, sharex=True)
     width = 0.7 / len(bars)
-    for number, (series, results) in enumerate(bars.items()):
-        color, offset = COLORS[series.color], (number - (len(bars) - 1) / 2) * width
+    for number, (kind, results) in enumerate(bars.items()):
+        name, label = SERIES[kind]
+        color, offset = COLORS[name], (number - (len(bars) - 1) / 2) * width
         for task, result in results.items():
             place = REWARDED.index(task) + offset
             for axes, mode in zip(rows, MODES, strict=False):
-                values = [seed.success[mode] for seed in result.seeds]
+                values = [float(seed.success[mode]) for seed in result.seeds]
                 _bar(axes, place, width, result.success(mode), values, color)
             _steps(rows[-1], place, width, result, color)
-        rows[0].bar(0, 0, color=color, label=series.label)
+        rows[0].bar(0, 0, color=color, label=label)
     for axes, (mode, label) in zip(rows, PANELS.items(), strict=False):
         _compared(axes, next(iter(bars.values())), mode)
         axes.set(ylabel=label, ylim=(0.0, 1.05), yticks=(0.0, 0.5, 1.0))
@@ -92,31 +84,22 @@ def _draw(bars: Bars, log: bool) -> Figure:
 
 
 def _bar(
-    axes: Axes,
-    place: float,
-    width: float,
-    found: Summary,
-    values: Sequence[float | int],
-    color: str,
-    most: float = math.inf,
+    axes: Axes, place: float, width: float, found: Summary, values: list[float], color: str, most: float = math.inf
 ) -> float:
-    """Draw an interquartile mean, its interval and the seeds, up to `most`; a mean beyond that is pale.
-
-    Returns the top of what was drawn.
-    """
+    """Draw a mean (pale beyond `most`), its interval and the seeds; return the top of what was drawn."""
     mean, low, high = (float(value) for value in found[:3])
-    reached, high = [float(value) for value in values if math.isfinite(value)], min(high, most)
+    high = min(high, most)
     axes.bar(place, min(mean, most), 0.92 * width, color=color, alpha=0.85 if math.isfinite(mean) else 0.2)
     if math.isfinite(mean):
         axes.errorbar(place, mean, [[max(0.0, mean - low)], [max(0.0, high - mean)]], color="black", linewidth=1.0)
-    axes.plot(np.full(len(reached), place), reached, ".", color="black", markersize=2.5, alpha=0.5)
-    return max([min(mean, most), high, *reached])
+    axes.plot(np.full(len(values), place), values, ".", color="black", markersize=2.5, alpha=0.5)
+    return max([min(mean, most), high, *values])
 
 
 def _steps(axes: Axes, place: float, width: float, result: TaskResult, color: str) -> None:
     """Draw the steps to 90 %, in numbers too; where not all seeds got there, how many did."""
     found, counts = result.soon("steps_to_90"), result.counts("steps_to_90")
-    reached = [value for value in counts if value is not None]
+    reached = [float(value) for value in counts if value is not None]
     top = _bar(axes, place, width, found, reached, color, most=float(result.steps))
     lines = [count(found.mean).replace(",", "")] if math.isfinite(found.mean) else []
     if len(reached) < len(counts):
@@ -134,7 +117,7 @@ def _compared(axes: Axes, results: Mapping[str, TaskResult], mode: str) -> None:
                 axes.hlines(result.context[name][mode], *ends, color=COLORS["random"], linestyle=style, linewidth=1.2)
 
 
-def _budget(bars: Bars) -> str:
+def _budget(bars: Suite) -> str:
     """Say how many seeds, how many steps, how many episodes."""
     results = [result for by_task in bars.values() for result in by_task.values()]
     seeds = _range([len(result.seeds) for result in results])

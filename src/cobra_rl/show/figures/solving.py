@@ -20,16 +20,7 @@ HEADINGS = {"train": "training mode", "test": "robustness mode"}
 
 
 def solving(_: WorldModel, __: Path, agents: Callable[[str], Agent] = Agent.pretrained) -> Drawn:
-    """Draw an episode of each task and mode: the first of at least four steps.
-
-    Args:
-        _: Not used: an agent has its own world model.
-        __: Not used.
-        agents: Returns the agent of a task; by default the shipped one.
-
-    Returns:
-        The figure and its caption.
-    """
+    """Draw an episode of each task and mode: the first of at least four steps."""
     figure = Figure(figsize=(2 * FRAMES * 0.95 + 1.4, len(REWARDED) * 0.95 + 0.3))
     widths = [1.0] * FRAMES + [0.25] + [1.0] * FRAMES  # a gap between the modes
     margins = {"left": 0.12, "right": 0.995, "bottom": 0.01, "top": 0.95, "wspace": 0.04, "hspace": 0.06}

@@ -1,8 +1,9 @@
 """What all figures share: how they look and how they are written."""
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -37,20 +38,12 @@ class Drawn(NamedTuple):
     caption: str
 
 
-@runtime_checkable
-class DrawFigure(Protocol):
-    """What draws a figure."""
-
-    def __call__(self, world: WorldModel, results: Path, /) -> Drawn:
-        """Draw a figure of a world model or of the results in a folder; FileNotFoundError if it lacks them."""
-        ...
+# Draws a figure of a world model or of the results in a folder; FileNotFoundError if it lacks them.
+DrawFigure = Callable[[WorldModel, Path], Drawn]
 
 
 def exploration_env(world: WorldModel) -> Spriteworld:
-    """Return Spriteworld's exploration environment with pictures as large as the world model's.
-
-    A world model of another kind of action is refused with a ValueError.
-    """
+    """Return Spriteworld with pictures as large as the world's; one of other actions is a ValueError."""
     env = Spriteworld(dataclasses.replace(env_spec("exploration"), image_size=world.sizes.image))
     if world.sizes.action != env.action_size:
         raise ValueError(
@@ -77,16 +70,7 @@ def colored_masks(masks: Float[np.ndarray, "B K H W"]) -> Float[np.ndarray, "B H
 
 
 def write(drawn: Drawn, name: str, folder: Path) -> Path:
-    """Write NAME.png and, beside it, NAME.txt with the caption.
-
-    Args:
-        drawn: The figure and its caption.
-        name: Name of the files.
-        folder: Where to write; it is made if need be.
-
-    Returns:
-        The path of the picture.
-    """
+    """Write NAME.png and, beside it, NAME.txt with the caption; return the path of the picture."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.png"
     drawn.figure.savefig(path, dpi=DPI, bbox_inches="tight", pad_inches=0.05)

@@ -11,8 +11,8 @@ from cobra_rl.agent import Agent
 from cobra_rl.runtime.storage import write_atomically
 from cobra_rl.show.figures import FIGURES, solving
 from cobra_rl.show.page import rows, sections
-from cobra_rl.show.page.pictures import Picture, gather_figures, gather_films
-from cobra_rl.show.results import RESULTS, TaskResult, read_explore, read_suite, read_task, read_vision
+from cobra_rl.show.page.pictures import Picture, Say, gather_figures, gather_films
+from cobra_rl.show.results import RESULTS, read_explore, read_suite, read_task, read_vision
 from cobra_rl.worlds import find_world
 
 FOLDED = {"rollout_sheet": "Sixteen scenes, not chosen", "traversals": "What each latent does"}
@@ -24,7 +24,7 @@ def write_report(
     results: Path = RESULTS,
     world: Path | None = None,
     agents: Callable[[str], Agent] | None = None,
-    say: Callable[[str], None] = print,
+    say: Say = print,
 ) -> Path:
     """Draws the figures that are missing and writes the page, a single HTML file that opens anywhere.
 
@@ -35,9 +35,6 @@ def write_report(
         world: folder of the world model that figures are drawn from; None: the shipped one.
         agents: the agent to draw for each task; None: the shipped ones.
         say: is told what is being drawn, and what is left out and why.
-
-    Returns:
-      The file that was written.
     """
     if not results.is_dir():
         raise FileNotFoundError(f"--results is {results}, which is no folder of results.")
@@ -55,16 +52,7 @@ def write_report(
 
 
 def build(results: Path, figures: Mapping[str, Picture], films: Mapping[str, Picture]) -> str:
-    """Renders the page.
-
-    Args:
-        results: folder of results; what is missing there is left out.
-        figures: figures by name; one that has no place on the page is shown at the end of its results.
-        films: films by name.
-
-    Returns:
-      HTML that loads nothing else.
-    """
+    """Renders the page, HTML that loads nothing else; figures without a place on it come at the end of its results."""
     vision, explore, random = read_vision(results), read_explore(results), read_explore(results, "explore_random")
     demo, suite = read_task(results, "demo"), read_suite(results)
     shown: set[str] = set()
@@ -73,38 +61,30 @@ def build(results: Path, figures: Mapping[str, Picture], films: Mapping[str, Pic
         shown.add(name)
         return figures.get(name)
 
-    return (
-        _templates()
-        .get_template("page.html.j2")
-        .render(
-            style=Markup(Path(__file__).with_name("style.css").read_text(encoding="utf-8")),
-            figure=place,
-            other_figures=lambda: [picture for name, picture in figures.items() if name not in shown],
-            folded=FOLDED,
-            films=films,
-            first_film=films.get("cobra") or films.get("solving"),
-            tiles=sections.tiles(vision, explore, suite),
-            vision=vision,
-            explore=explore,
-            random=random,
-            rows=rows,
-            demo=[rows.task_row(demo, f"{demo.title}, {demo.steps:,} rewarded steps")] if demo else [],
-            groups=sections.task_groups(suite, figures),
-            shortfalls=sections.shortfalls(vision, explore, suite),
-            has_rewards=any(_has_reward(result) for of in suite.values() for result in of.values()),
-        )
+    template = _templates().get_template("page.html.j2")
+    return template.render(
+        style=Markup(Path(__file__).with_name("style.css").read_text(encoding="utf-8")),
+        figure=place,
+        other_figures=lambda: [picture for name, picture in figures.items() if name not in shown],
+        folded=FOLDED,
+        films=films,
+        first_film=films.get("cobra") or films.get("solving"),
+        tiles=sections.tiles(vision, explore, suite),
+        vision=vision,
+        explore=explore,
+        random=random,
+        rows=rows,
+        demo=[rows.task_row(demo, f"{demo.title}, {demo.steps:,} rewarded steps")] if demo else [],
+        groups=sections.task_groups(suite, figures),
+        shortfalls=sections.shortfalls(vision, explore, suite),
+        has_rewards=any(result.normalised_reward("train") for of in suite.values() for result in of.values()),
     )
-
-
-def _has_reward(result: TaskResult) -> bool:
-    return result.normalised_reward("train") is not None
 
 
 @functools.cache
 def _templates() -> Environment:
     folder = FileSystemLoader(Path(__file__).parent)
-    templates = Environment(
-        loader=folder, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    templates = Environment(loader=folder, autoescape=True, undefined=StrictUndefined)
+    templates.trim_blocks = templates.lstrip_blocks = True
     templates.filters["prose"] = rows.prose
     return templates

@@ -4,7 +4,7 @@ import base64
 import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from PIL import Image
 
@@ -39,6 +39,7 @@ FILMS = {  # of docs/: caption and command
 FILM_WIDTH = 600  # pixels of the page that a film is wide, at least
 SWIPED = 560  # pixels; wider pictures are swiped on a phone, not shrunk
 DENSITY = 2  # pixels of a figure to a pixel of the page: sharp on fine screens
+Say = Callable[[str], None]  # is told what is being drawn, and what is left out and why
 
 
 class Picture(NamedTuple):
@@ -49,45 +50,20 @@ class Picture(NamedTuple):
     command: str
     note: str = ""  # what is to be said about its age
 
-    def embedded(self) -> "Embedded":
-        """Returns the picture as the template needs it."""
+    def embedded(self) -> dict[str, Any]:
+        """Returns the picture as a data URI, its size, and how the template is to lay it out."""
         with Image.open(io.BytesIO(self.data)) as image:
             (width, height), kind = image.size, (image.format or "png").lower()
         natural = width if kind == "gif" else width // DENSITY
         shown = max(natural, FILM_WIDTH) if kind == "gif" else natural
         uri = f"data:image/{kind};base64,{base64.b64encode(self.data).decode()}"
-        return Embedded(uri, width, height, shown, natural > SWIPED)
-
-
-class Embedded(NamedTuple):
-    """An image as a data URI, its size, and how it is to be laid out."""
-
-    uri: str
-    width: int
-    height: int
-    shown_width: int
-    is_wide: bool
+        return {"uri": uri, "width": width, "height": height, "shown_width": shown, "is_wide": natural > SWIPED}
 
 
 def gather_figures(
-    folder: Path,
-    drawers: Mapping[str, DrawFigure],
-    results: Path,
-    world: Path = SHIPPED,
-    say: Callable[[str], None] = print,
+    folder: Path, drawers: Mapping[str, DrawFigure], results: Path, world: Path = SHIPPED, say: Say = print
 ) -> dict[str, Picture]:
-    """Gathers all figures of a folder; those that are missing there are drawn, those that cannot be are left out.
-
-    Args:
-        folder: folder of the figures.
-        drawers: what draws each figure.
-        results: folder of the results that they show.
-        world: folder of the world model that they are drawn from.
-        say: is told what is being drawn, and what is left out and why.
-
-    Returns:
-      The figures by name.
-    """
+    """Gathers all figures of a folder; those that are missing there are drawn, those that cannot be are left out."""
     figures, model = {}, None
     for name, draw in drawers.items():
         path = folder / f"{name}.png"
@@ -114,9 +90,7 @@ def gather_films(folder: Path = DOCS) -> dict[str, Picture]:
 
 def _age(path: Path, name: str, results: Path, world: Path) -> str:
     """Returns a sentence if a figure is older than what it shows."""
-    shown = [world, TASKS] if name == "solving" else [world]
-    weights = (file for folder in shown for file in folder.rglob("*.safetensors"))
+    weights = [*world.rglob("*.safetensors"), *(TASKS.rglob("*.safetensors") if name == "solving" else ())]
     sources = results.glob(READ[name]) if name in READ else weights
-    if any(source.stat().st_mtime > path.stat().st_mtime for source in sources):
-        return "Drawn before the latest weights or results; draw it anew:"
-    return ""
+    is_old = any(source.stat().st_mtime > path.stat().st_mtime for source in sources)
+    return "Drawn before the latest weights or results; draw it anew:" if is_old else ""

@@ -2,14 +2,14 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from cobra_rl.evaluation.statistics import Exact, Summary, count
+from cobra_rl.evaluation.statistics import Summary, count
 from cobra_rl.show.results import EXPLORE, VISION, ExploreResult, Metric, Metrics, TaskResult, VisionResult
-from cobra_rl.show.tables import bound, share, shown
+from cobra_rl.show.tables import bound, share, shown, texts
 from cobra_rl.spriteworld.names import MODES
 
 IMAGINATION = "position_error others_drift empty_drift ratio_to_encoded ratio_to_unchanged rollout_position_error"
@@ -44,20 +44,14 @@ class TaskRow(NamedTuple):
 
     label: str
     success: list[ScoreCell]  # by mode
-    seeds: int
     soon: list[ScoreCell]  # steps and episodes to 90 %
     result: TaskResult
 
 
 def metric_rows(metrics: Mapping[str, Metric], *columns: Metrics | None) -> list[MetricRow]:
-    """Returns metrics as rows of a table.
+    """Returns the metrics that the first column has as rows of a table; a column that is None is left out.
 
-    Args:
-        metrics: What to show; a metric that the first column lacks is left out.
-        columns: What was measured; the first column is held against the targets, one that is None is left out.
-
-    Returns:
-        The rows.
+    The first column is held against the targets.
     """
     rows, subject = [], ""
     measured = [column for column in columns if column is not None]
@@ -88,7 +82,6 @@ def task_row(result: TaskResult, label: str) -> TaskRow:
     return TaskRow(
         label,
         [_success(result, mode) for mode in MODES],
-        len(result.seeds),
         [_soon(result, name) for name in ("steps_to_90", "episodes_to_90")],
         result,
     )
@@ -114,8 +107,8 @@ def _success(result: TaskResult, mode: str) -> ScoreCell:
     context = {name: scores[mode] for name, scores in result.context.items()}
     beside = [(", ".join(f"{WORDS[name]} {share(level)}" for name, level in context.items()), "", "")]
     if (reward := result.normalised_reward(mode)) is not None:
-        beside.append(("reward", *_texts(reward, lambda value: f"{float(value):.2f}")))
-    return ScoreCell(*_texts(found, share), "", _strip(found, context), beside)
+        beside.append(("reward", *texts(reward, lambda value: f"{float(value):.2f}")))
+    return ScoreCell(*texts(found, share), "", _strip(found, context), beside)
 
 
 def _strip(found: Summary, context: Mapping[str, float]) -> list[tuple[str, float, float]]:
@@ -131,14 +124,6 @@ def _soon(result: TaskResult, name: str) -> ScoreCell:
     counts, found = result.counts(name), result.soon(name)
     reached = sum(value is not None for value in counts)
     if reached == len(counts):
-        return ScoreCell(*_texts(found, count))
+        return ScoreCell(*texts(found, count))
     mean = "" if math.isinf(found.mean) else count(found.mean)
     return ScoreCell(mean, "", f"{reached} of {len(counts)} {'seeds' if len(counts) > 1 else 'seed'} got there")
-
-
-def _texts(found: Summary, write: Callable[[Exact], str]) -> tuple[str, str]:
-    """Returns the mean and its interval as text; a single seed has no interval."""
-    if found.interval is None:
-        return write(found.mean), ""
-    low, high = found.interval
-    return write(found.mean), f"{write(low)}-{write(high)}"
