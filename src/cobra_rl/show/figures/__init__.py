@@ -1,4 +1,4 @@
-"""The paper's figures, one module each.
+"""The paper's figures, a module for those that belong together.
 
 A figure is a function (world, results) -> Drawn: it takes a world model and a folder of results, uses what it needs of
 them, and returns the figure with its caption. `solving` can also be given the agents to draw.
@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from cobra_rl.show.figures.curiosity import behaviour, clicks, deformation
 from cobra_rl.show.figures.decomposition import decomposition
 from cobra_rl.show.figures.emergence import emergence
+from cobra_rl.show.figures.learning import sparse
 from cobra_rl.show.figures.performance import ablation, performance
 from cobra_rl.show.figures.rollouts import rollout_sheet, rollouts
 from cobra_rl.show.figures.solving import solving
-from cobra_rl.show.figures.sparse import sparse
 from cobra_rl.show.figures.style import DrawFigure, Drawn, write
 from cobra_rl.show.figures.traversals import traversals
 
