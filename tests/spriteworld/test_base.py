@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from cobra_rl import spriteworld
-from cobra_rl.spriteworld import Environment, EnvSpec, Spriteworld, TimeStep, auto_reset, where_rows
+from cobra_rl.spriteworld import Environment, EnvSpec, Spriteworld, TimeStep, auto_reset
 
 KEY = jax.random.key(0)
 
@@ -112,17 +112,6 @@ def test_auto_reset_of_sprites():
     expected, _ = env.reset(jax.random.key(1))
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-6), fresh, expected)
     assert not np.array_equal(fresh.sprites.position, state.sprites.position)
-
-
-def test_where_rows_selects_whole_rows():
-    new = {"image": jnp.ones((3, 2, 2)), "count": jnp.arange(3), "key": jax.random.split(KEY, 3)}
-    old = {"image": jnp.zeros((3, 2, 2)), "count": -jnp.ones(3, int), "key": jax.random.split(jax.random.key(1), 3)}
-    chosen = np.array([True, False, True])
-    mixed = where_rows(chosen, new, old)
-    np.testing.assert_array_equal(mixed["count"], [0, -1, 2])
-    np.testing.assert_array_equal(mixed["image"][:, 0, 0], [1.0, 0.0, 1.0])
-    expected = [new["key"][0], old["key"][1], new["key"][2]]
-    np.testing.assert_array_equal(jax.random.key_data(mixed["key"]), [jax.random.key_data(key) for key in expected])
 
 
 TRACES = []

@@ -9,11 +9,12 @@ It imports nothing from the rest of cobra_rl and is useful on its own. Names are
 first use (PEP 562), so that importing the package does not import JAX.
 """
 
+# ruff: noqa: F401
 import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cobra_rl.spriteworld.base import Environment, Image, TimeStep, auto_reset, where_rows
+    from cobra_rl.spriteworld.base import Environment, Image, TimeStep, auto_reset
     from cobra_rl.spriteworld.env import EnvState, Spriteworld, make, render, state_from_sprites
     from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE, TASKS, VARIANTS, Entry
     from cobra_rl.spriteworld.registration import gym_id
@@ -23,17 +24,9 @@ if TYPE_CHECKING:
     from cobra_rl.spriteworld.suite import EnvSpec, env_spec, hue_range
     from cobra_rl.spriteworld.tasks import Clustering, FindGoal, NoReward, Sum
 
-__all__ = [
-    "FACTORS", "MODES", "REWARDED", "SHAPES", "SUITE", "TASKS", "VARIANTS",
-    "Clustering", "Entry", "EnvSpec", "EnvState", "Environment", "FindGoal", "Image", "NoReward",
-    "SpriteDistribution", "Sprites", "Spriteworld", "Sum", "TimeStep",
-    "auto_reset", "coverage", "env_spec", "gym_id", "hue_range", "make", "render", "segment",
-    "state_from_sprites", "where_rows",
-]  # fmt: skip
-
 # No submodule may share its name with an export: importing it would put the module in the export's place.
 _NAMES_OF_MODULE = {
-    "base": "Environment Image TimeStep auto_reset where_rows",
+    "base": "Environment Image TimeStep auto_reset",
     "env": "EnvState Spriteworld make render state_from_sprites",
     "names": "MODES REWARDED SUITE TASKS VARIANTS Entry",
     "registration": "gym_id",
@@ -44,6 +37,7 @@ _NAMES_OF_MODULE = {
     "tasks": "Clustering FindGoal NoReward Sum",
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names.split()}
+__all__ = sorted(_MODULE_OF_NAME)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str):

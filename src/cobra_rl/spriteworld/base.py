@@ -4,15 +4,14 @@ An environment is a hashable value whose methods are pure functions, so they can
 `jax.jit` and `jax.vmap`. All randomness comes from keys, and a state is a pytree of fixed shapes.
 """
 
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Bool, Float, PRNGKeyArray, UInt8
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, UInt8
 
 Image = UInt8[Array, "H W 3"]
 State = Any  # a pytree; each environment has its own
-Tree = TypeVar("Tree")
 
 
 class TimeStep(NamedTuple):
@@ -41,58 +40,25 @@ class Environment(Protocol):
     @property
     def action_size(self) -> int:
         """A: actions live in [0, 1]^A."""
-        ...
 
     @property
     def image_size(self) -> int:
         """H = W: images are uint8 [H, W, 3]."""
-        ...
 
     @property
     def max_steps(self) -> int:
         """The number of steps after which an episode is truncated."""
-        ...
 
     def initial(self, key: PRNGKeyArray) -> State:
         """Draw the first state of an episode."""
-        ...
 
     def advance(self, key: PRNGKeyArray, state: State, action: Float[Array, " A"]) -> TimeStep:
         """Take one step without drawing it: `image` is None. An episode that is over is not reset."""
-        ...
 
     def draw(self, state: State) -> Image:
         """Draw the observation of a state."""
-        ...
 
 
 def auto_reset(env: Environment, key: PRNGKeyArray, step: TimeStep) -> State:
-    """Begin a new episode where the present one is over. For one environment; use `jax.vmap` for a batch.
-
-    Args:
-      env: the environment that made the step.
-      key: randomness for the new episode.
-      step: the step just taken.
-
-    Returns:
-      A fresh initial state if `step.done`, else `step.state`.
-    """
+    """Return a fresh initial state if the episode is over, else `step.state`; for a batch use `jax.vmap`."""
     return jax.tree.map(lambda new, old: jnp.where(step.done, new, old), env.initial(key), step.state)
-
-
-def where_rows(chosen: Bool[ArrayLike, " B"], new: Tree, old: Tree) -> Tree:
-    """Select per row: `new` where `chosen`, else `old`.
-
-    Args:
-      chosen: for each row of the batch, whether to take the new one.
-      new: a pytree whose leaves have a leading axis B, for example batched states.
-      old: another of the same structure and shapes.
-
-    Returns:
-      A pytree of the same structure and shapes.
-    """
-
-    def select(one: Array, other: Array) -> Array:
-        return jnp.where(jnp.reshape(chosen, (-1, *[1] * (other.ndim - 1))), one, other)
-
-    return jax.tree.map(select, new, old)

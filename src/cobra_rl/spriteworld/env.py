@@ -1,8 +1,6 @@
-"""The environment: pure `reset` and `step`, and `render`.
+"""The environment: pure `reset` and `step`, which can be called as they are or inside `jax.jit` and `jax.vmap`.
 
-Both can be called as they are, or inside `jax.jit` and `jax.vmap`. The state is a frozen pytree of
-fixed size. There is no automatic reset here: `auto_reset` does it, and the Gymnasium and dm_env
-adapters use it in their own ways.
+There is no automatic reset here: see `auto_reset`, and the Gymnasium and dm_env adapters.
 """
 
 import functools
@@ -62,16 +60,11 @@ class Spriteworld:
         """The hidden goals, to draw with `render`; agents never see them."""
         return self.spec.task.goals
 
+    @functools.partial(jax.jit, static_argnums=0)
     def reset(self, key: PRNGKeyArray) -> tuple[EnvState, Image]:
-        """Begin an episode. Success is never checked at reset.
-
-        Args:
-          key: randomness for the scene.
-
-        Returns:
-          The first state and its image.
-        """
-        return _reset(self, key)
+        """Begin an episode: the first state and its image. Success is never checked at reset."""
+        state = self.initial(key)
+        return state, self.draw(state)
 
     def step(self, key: PRNGKeyArray, state: EnvState, action: ArrayLike) -> TimeStep:
         """Click and push. Success terminates an episode, the step limit truncates it.
@@ -83,22 +76,20 @@ class Spriteworld:
             a ValueError; within compiled code, where nothing can be raised, it moves nothing.
 
         Returns:
-          (state, image, reward, terminated, truncated, info) as a named tuple. `info` has `success`
-          and `moved`, the index of the pushed sprite or -1.
+          (state, image, reward, terminated, truncated, info); `info` has `success` and `moved`, a sprite's index or -1.
         """
         check_action(action)
-        return _step(self, key, state, jnp.asarray(action, jnp.float32))
+        return self._step(key, state, jnp.asarray(action, jnp.float32))
 
+    @functools.partial(jax.jit, static_argnums=0)
+    def _step(self, key: PRNGKeyArray, state: EnvState, action: Float[Array, " 4"]) -> TimeStep:
+        after = self.advance(key, state, action)
+        return after._replace(image=self.draw(after.state))
+
+    @functools.partial(jax.jit, static_argnums=0)
     def evaluate(self, state: EnvState) -> tuple[Float[Array, ""], Bool[Array, ""]]:
-        """Compute what the task says of a state.
-
-        Args:
-          state: any state, however it came about.
-
-        Returns:
-          The reward of a step that leads to the state, and whether the task is solved.
-        """
-        return _evaluate(self, state)
+        """Return the reward of a step that leads to this state, and whether the task is solved there."""
+        return self.spec.task(state.sprites)
 
     def initial(self, key: PRNGKeyArray) -> EnvState:
         """Draw the first state of an episode: `reset` without its image, for use within compiled code."""
@@ -117,70 +108,40 @@ class Spriteworld:
         return draw(state.sprites, self.image_size, shapes=self.spec.shapes)
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _reset(env: Spriteworld, key: PRNGKeyArray) -> tuple[EnvState, Image]:
-    state = env.initial(key)
-    return state, env.draw(state)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _step(env: Spriteworld, key: PRNGKeyArray, state: EnvState, action: Float[Array, " 4"]) -> TimeStep:
-    after = env.advance(key, state, action)
-    return after._replace(image=env.draw(after.state))
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _evaluate(env: Spriteworld, state: EnvState) -> tuple[Float[Array, ""], Bool[Array, ""]]:
-    return env.spec.task(state.sprites)
-
-
 @functools.cache
 def make(task: str, mode: str = "train", variant: str = "paper") -> Spriteworld:
-    """Build one of the suite's environments; the same arguments give the same object.
+    """Build one of the suite's environments; the same arguments give the same object. For your own, see `EnvSpec`.
 
     Args:
       task: one of `cobra_rl.spriteworld.TASKS`.
       mode: "train", or "test" for the task's robustness test.
       variant: "paper", or "released" for the rules of the public package 1.0.2.
-
-    Returns:
-      The environment. For one of your own, see `EnvSpec`.
     """
     return Spriteworld(env_spec(task, mode, variant))
 
 
 def state_from_sprites(sprites: Sequence[Mapping | Sequence], capacity: int | None = None) -> EnvState:
-    """Build a state at step 0 from a list of sprites.
+    """Build a state at step 0, which fits every environment, from a list of sprites.
 
     Args:
       sprites: from back to front. Each is a mapping with any of x, y, shape, angle (degrees), scale,
         c0, c1, c2 (hue, saturation, value), or a tuple of all eight in this order.
       capacity: number of sprites N to pad the state to; by default, as many as there are.
-
-    Returns:
-      The state, which fits every environment: N may differ from the environment's own.
     """
     return EnvState(sprites=sprites_from_factors(sprites, capacity), step=jnp.int32(0))
 
 
 @functools.partial(jax.jit, static_argnames=("size", "goals"))
 def render(
-    state: EnvState,
-    size: int = IMAGE_SIZE,
-    *,
-    action: ArrayLike | None = None,
-    goals: tuple[GoalMark, ...] = (),
+    state: EnvState, size: int = IMAGE_SIZE, *, action: ArrayLike | None = None, goals: tuple[GoalMark, ...] = ()
 ) -> Image:
-    """Draw a state for people: at any size, with what an agent does not see.
+    """Draw a state for people, at any size: an image [size, size, 3], its first row at the top.
 
     Args:
       state: the state to draw.
       size: height and width of the image in pixels.
       action: an action to draw as an arrow from the click to where the sprite is pushed.
       goals: `env.goals`, to draw the hidden goals as crossed circles.
-
-    Returns:
-      The image [size, size, 3], its first row at the top.
     """
     arrow = None if action is None else jnp.asarray(action, jnp.float32)
     return draw(state.sprites, size, arrow, goals)

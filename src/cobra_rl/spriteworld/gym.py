@@ -12,6 +12,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from cobra_rl.spriteworld.actions import check_action
@@ -29,11 +30,7 @@ RENDER_SIZE = 256
 class _Shared:
     """What the single and the vector environment have in common."""
 
-    metadata = {
-        "render_modes": ["rgb_array"],
-        "render_fps": 5,
-        "autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP,
-    }
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 5, "autoreset_mode": AutoresetMode.NEXT_STEP}
 
     def _set_up(self, task: str | EnvSpec, mode: str, variant: str, render_mode: str | None) -> None:
         if render_mode not in (None, "rgb_array"):
@@ -102,9 +99,8 @@ def _batch_calls(core: Spriteworld):
         next_key, draw_key = jax.random.split(key)
         state = auto_reset(core, draw_key, last)
         stepped = core.advance(jax.random.fold_in(key, state.step), state, action)
-        key, step = jax.tree.map(
-            lambda new, old: jnp.where(last.done, new, old), (next_key, first(state)), (key, stepped)
-        )
+        begun, stepped = (next_key, first(state)), (key, stepped)
+        key, step = jax.tree.map(lambda new, old: jnp.where(last.done, new, old), begun, stepped)
         return key, step, core.draw(step.state)
 
     return jax.jit(jax.vmap(reset)), jax.jit(jax.vmap(step))
@@ -117,11 +113,7 @@ class SpriteworldEnv(_Shared, gymnasium.Env):
     """
 
     def __init__(
-        self,
-        task: str | EnvSpec,
-        mode: str = "train",
-        variant: str = "paper",
-        render_mode: str | None = None,
+        self, task: str | EnvSpec, mode: str = "train", variant: str = "paper", render_mode: str | None = None
     ):
         self._set_up(task, mode, variant, render_mode)
         self.observation_space = self._image_space
@@ -132,9 +124,7 @@ class SpriteworldEnv(_Shared, gymnasium.Env):
     @property
     def state(self) -> EnvState:
         """The present state of the functional core."""
-        if self._moving is None:
-            raise gymnasium.error.ResetNeeded("Call reset() before step() or render().")
-        return self._assemble(self._moving, self._fixed)
+        return self._assemble(_begun(self._moving), self._fixed)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         super().reset(seed=seed)
@@ -144,11 +134,9 @@ class SpriteworldEnv(_Shared, gymnasium.Env):
         return np.array(self._compiled_draw(self._moving, self._fixed)), {"success": False, "moved": -1}
 
     def step(self, action):
-        if self._moving is None:
-            raise gymnasium.error.ResetNeeded("Call reset() before step() or render().")
+        moving = _begun(self._moving)
         check_action(action)
-        action = np.asarray(action, np.float32)
-        self._moving, summary = self._compiled_step(self._key, self._moving, self._fixed, action)
+        self._moving, summary = self._compiled_step(self._key, moving, self._fixed, np.asarray(action, np.float32))
         image = self._compiled_draw(self._moving, self._fixed)
         reward, terminated, truncated, success, moved = np.asarray(summary).tolist()
         info = {"success": bool(success), "moved": int(moved)}
@@ -190,12 +178,7 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
     @property
     def state(self) -> EnvState:
         """The present states of the functional core, batched."""
-        return self._last_step().state
-
-    def _last_step(self) -> TimeStep:
-        if self._last is None:
-            raise gymnasium.error.ResetNeeded("Call reset() before step() or render().")
-        return self._last
+        return _begun(self._last).state
 
     def reset(self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None):
         if isinstance(seed, int):
@@ -212,12 +195,11 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
         return np.asarray(images), {}
 
     def step(self, actions):
-        last = self._last_step()
+        last = _begun(self._last)
         check_action(actions, (self.num_envs,))
         counted = ~self._done
-        self._keys, step, images = self._compiled_step(self._keys, last, np.asarray(actions, np.float32))
-        self._last = step
-        reward, terminated, truncated, info = jax.device_get(step[2:])
+        self._keys, self._last, images = self._compiled_step(self._keys, last, np.asarray(actions, np.float32))
+        reward, terminated, truncated, info = jax.device_get(self._last[2:])
         self._done = terminated | truncated
         infos = {key: value for name in info for key, value in ((name, info[name]), (f"_{name}", counted))}
         return np.asarray(images), reward.astype(np.float64), terminated, truncated, infos
@@ -227,6 +209,12 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
             return None
         images = jax.vmap(lambda state: render(state, RENDER_SIZE, goals=self.core.goals))(self.state)
         return tuple(np.array(images))
+
+
+def _begun(last: Any) -> Any:
+    if last is None:
+        raise gymnasium.error.ResetNeeded("Call reset() before step() or render().")
+    return last
 
 
 def _fresh_seed(rng: np.random.Generator) -> int:

@@ -6,14 +6,7 @@ from cobra_rl.spriteworld.names import TASKS
 
 
 def gym_id(task: str) -> str:
-    """Translate a task's name to its Gymnasium id.
-
-    Args:
-      task: one of `cobra_rl.spriteworld.TASKS`, for example goal_finding_new_shape.
-
-    Returns:
-      The id, for example cobra_rl/GoalFindingNewShape-v0.
-    """
+    """Translate a task's name to its Gymnasium id: sorting to cobra_rl/Sorting-v0."""
     return f"cobra_rl/{task.title().replace('_', '')}-v0"
 
 

@@ -44,24 +44,19 @@ def draw(
     goals: tuple[GoalMark, ...] = (),
     shapes: tuple[str, ...] = SHAPES,
 ) -> UInt8[Array, "H W 3"]:
-    """Draw the image of one state.
+    """Draw the image of one state, an action as an arrow and goals as crossed circles.
 
-    Args:
-      sprites: the sprites, from back to front.
-      size: height and width in pixels.
-      action: an action to draw as an arrow.
-      goals: goals to draw as crossed circles.
-      shapes: the shapes that can occur at all; simple ones are drawn faster.
-
-    Returns:
-      The image [size, size, 3], its first row at the top.
+    `shapes` are those that can occur at all; simple ones are drawn faster.
     """
     planes = _sprite_layers(sprites, size, shapes)
     for goal in goals:
         planes = _over(planes, _goal_alpha(goal, size), 255.0 * np.array(goal.rgb, np.float32))
     if action is not None:
         planes = _over(planes, _arrow_alpha(action, size), np.full(3, 255.0, np.float32))
-    return _interleave(planes)
+    # All channels of a pixel go into one word, so that a pixel is computed once
+    red, green, blue = (jnp.clip(plane + 0.5, 0.0, 255.0).astype(jnp.uint32) for plane in planes)
+    words = red | (green << 8) | (blue << 16)
+    return jax.lax.bitcast_convert_type(words, jnp.uint8)[..., :3]
 
 
 def _pixel_centres(size: int) -> tuple[Float[Array, "1 W"], Float[Array, "H 1"]]:
@@ -77,7 +72,7 @@ def _over(planes: list[Plane], alpha: Plane, rgb) -> list[Plane]:
 def _sprite_layers(sprites: Sprites, size: int, shapes: tuple[str, ...]) -> list[Plane]:
     """Paints the sprites, back to front, on black."""
     has_disks, has_lines = "circle" in shapes, set(shapes) != {"circle"}
-    fold_count = max(WEDGES[name].fold_count for name in shapes)
+    fold_count = max(np.count_nonzero(WEDGES[name].folds.any(axis=1)) for name in shapes)
 
     def table(factor) -> Array:
         return jnp.asarray(np.stack([factor(WEDGES[name]) for name in SHAPES]), jnp.float32)[sprites.shape]
@@ -162,10 +157,3 @@ def _goal_alpha(goal: GoalMark, size: int) -> Plane:
         stroke = ((x - arm, y - slope * arm), (x + arm, y + slope * arm))
         distance = jnp.minimum(distance, _segment_distance(columns, rows, *stroke))
     return _stroke(distance, 0.008 * size)
-
-
-def _interleave(planes: list[Plane]) -> UInt8[Array, "H W 3"]:
-    """Three planes -> bytes. All channels of a pixel go into one word, so that a pixel is computed once."""
-    red, green, blue = (jnp.clip(plane + 0.5, 0.0, 255.0).astype(jnp.uint32) for plane in planes)
-    words = red | (green << 8) | (blue << 16)
-    return jax.lax.bitcast_convert_type(words, jnp.uint8)[..., :3]

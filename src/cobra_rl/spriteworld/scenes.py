@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
 from cobra_rl.spriteworld.sprites import SHAPES, Sprites
 from cobra_rl.spriteworld.tasks import Range
@@ -42,12 +42,10 @@ class SpriteDistribution:
         for name, (low, high) in colors + sides:
             if not 0.0 <= low <= high <= 1.0:
                 raise ValueError(f"The range of {name} is ({low}, {high}); it must satisfy 0 <= low <= high <= 1.")
-        low, high = self.angle
-        if not -math.inf < low <= high < math.inf:
-            raise ValueError(f"The range of angle is ({low}, {high}); it must be finite, with low <= high, in degrees.")
-        low, high = self.scale_range
-        if not 0.0 < low <= high <= 1.0:
-            raise ValueError(f"The range of scale is ({low}, {high}); it must satisfy 0 < low <= high <= 1.")
+        if not -math.inf < self.angle[0] <= self.angle[1] < math.inf:
+            raise ValueError(f"The range of angle is {self.angle}; it must be finite, with low <= high, in degrees.")
+        if not 0.0 < self.scale_range[0] <= self.scale_range[1] <= 1.0:
+            raise ValueError(f"The range of scale is {self.scale_range}; it must satisfy 0 < low <= high <= 1.")
 
     @property
     def scale_range(self) -> Range:
@@ -62,13 +60,7 @@ class SceneSampler:
     """Draws the sprites of a new episode, in the same way for one scene or many."""
 
     def __init__(self, scenes: tuple[Scene, ...], capacity: int, shuffle: bool):
-        """Lay out the tables.
-
-        Args:
-          scenes: the scenes, each equally probable.
-          capacity: number of sprites N to pad every scene to.
-          shuffle: whether to draw a random z-order, so that occlusion says nothing about the task.
-        """
+        """Lay out the tables; N sprites a scene, padded. A random z-order says nothing about the task."""
         self._shuffle = shuffle
         padded = [scene + (scene[-1],) * (capacity - len(scene)) for scene in scenes]
         boxes = max(len(d.boxes) for scene in padded for d in scene)
@@ -97,9 +89,7 @@ class SceneSampler:
         self._scale = table(lambda d: d.scale_range)  # [S, N, 2]
         self._several_sizes = bool(np.any(np.ptp(self._scale, axis=-1) > 0.0))
         # angle, hue, saturation, value: [S, N, 4] each
-        self._low, self._high = (
-            table(lambda d, end=end: [r[end] for r in (d.angle, d.hue, d.saturation, d.value)]) for end in (0, 1)
-        )
+        self._low, self._high = np.moveaxis(table(lambda d: (d.angle, d.hue, d.saturation, d.value)), -1, 0)
 
     def __call__(self, key: PRNGKeyArray) -> Sprites:
         """Draw a scene, then its sprites."""
@@ -114,14 +104,15 @@ class SceneSampler:
         box = jnp.sum(u[:, :1] >= look_up(self._box_edges)[:, :-1], axis=1)
         corners = _pick(look_up(self._boxes), box)  # [N, 4]
         shape = (u[:, 1] * look_up(self._shape_count)).astype(jnp.int32)
-        factors = _between(u[:, 4:], look_up(self._low), look_up(self._high))
+        low, high = look_up(self._low), look_up(self._high)
+        factors = low + u[:, 4:] * (high - low)
         smallest, largest = look_up(self._scale).T
         scale = smallest
         if self._several_sizes:  # with a key of its own, so that the other factors are drawn as ever
             sizes = jax.random.uniform(jax.random.fold_in(key, 3), (capacity,))
             scale = smallest + sizes * (largest - smallest)
         sprites = Sprites(
-            position=_between(u[:, 2:4], corners[:, :2], corners[:, 2:]),
+            position=corners[:, :2] + u[:, 2:4] * (corners[:, 2:] - corners[:, :2]),
             shape=_pick(look_up(self._shapes), shape),
             angle=factors[:, 0],
             scale=scale,
@@ -132,10 +123,6 @@ class SceneSampler:
             return sprites
         order = jnp.argsort(jax.random.uniform(order_key, (capacity,)) + ~sprites.alive)  # padding stays last
         return jax.tree.map(lambda factor: factor[order], sprites)
-
-
-def _between(u: Float[Array, "N F"], low: Float[Array, "N F"], high: Float[Array, "N F"]) -> Float[Array, "N F"]:
-    return low + u * (high - low)
 
 
 def _pick(table: Array, index: Array) -> Array:

@@ -14,29 +14,13 @@ from cobra_rl.spriteworld.suite import IMAGE_SIZE
 
 @functools.partial(jax.jit, static_argnames="size")
 def segment(state: EnvState, size: int = IMAGE_SIZE) -> Int[Array, "H W"]:
-    """Label each pixel with the front-most sprite that contains its centre.
-
-    Args:
-      state: the state to segment.
-      size: height and width in pixels; `env.image_size` for the images that agents see.
-
-    Returns:
-      Indices of sprites [size, size], -1 for the background; the first row is at the top.
-    """
+    """Label each pixel with the index of the front-most sprite that contains its centre, -1 for the background."""
     return _at_pixels(lambda point: front_most(state.sprites, point), size)
 
 
 @functools.partial(jax.jit, static_argnames="size")
 def coverage(state: EnvState, size: int = IMAGE_SIZE) -> Bool[Array, "H W N"]:
-    """Tell for each sprite which pixels' centres it contains, seen or hidden by others.
-
-    Args:
-      state: the state to segment.
-      size: height and width in pixels; `env.image_size` for the images that agents see.
-
-    Returns:
-      Masks [size, size, N]; the first row is at the top.
-    """
+    """Tell for each sprite which pixels' centres it contains, seen or hidden by others."""
     return _at_pixels(lambda point: contains(state.sprites, point), size)
 
 

@@ -14,15 +14,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-SHAPES = (
-    "triangle", "square", "pentagon", "hexagon", "octagon", "circle",
-    "star_4", "star_5", "star_6", "spoke_4", "spoke_5", "spoke_6",
-)  # fmt: skip
+# Each shape has the symmetry of a regular n-gon: n, and the angle of a mirror axis through an inner vertex (of an
+# n-gon: a vertex). There are n mirrored wedges of angle pi/n on either side of that axis. In polar coordinates measured
+# from it, one half-wedge [0, pi/n] says it all.
+_SYMMETRY = {
+    "triangle": (3, np.pi / 2), "square": (4, np.pi / 4), "pentagon": (5, np.pi / 2),
+    "hexagon": (6, 0.0), "octagon": (8, 0.0), "circle": (30, 0.0),
+    "star_4": (4, np.pi / 4), "star_5": (5, np.pi * 1.1), "star_6": (6, 0.0),
+    "spoke_4": (4, np.pi / 4), "spoke_5": (5, np.pi * 1.1), "spoke_6": (6, 0.0),
+}  # fmt: skip
+SHAPES = tuple(_SYMMETRY)
 
-FACTORS = ("x", "y", "shape", "angle", "scale", "c0", "c1", "c2")
 _DEFAULTS = {
     "x": 0.5, "y": 0.5, "shape": "square", "angle": 0.0, "scale": 0.1, "c0": 0.0, "c1": 0.0, "c2": 0.0,
 }  # fmt: skip
+FACTORS = tuple(_DEFAULTS)
 
 
 class Sprites(eqx.Module):
@@ -37,15 +43,9 @@ class Sprites(eqx.Module):
 
 
 def sprites_from_factors(factors: Sequence[Mapping | Sequence], capacity: int | None = None) -> Sprites:
-    """Build `Sprites` from a list of factors.
+    """Build `Sprites`, padded to `capacity`, from mappings or tuples in the order of FACTORS, back to front.
 
-    Args:
-      factors: from back to front, mappings or tuples in the order of FACTORS. Factors left out of a
-        mapping take the defaults of the original package.
-      capacity: number of sprites N to pad the result to; by default, as many as there are.
-
-    Returns:
-      The sprites, the given ones alive.
+    Factors left out of a mapping take the defaults of the original package.
     """
     rows = [_checked_factors(index, sprite) for index, sprite in enumerate(factors)]
     capacity = max(len(rows), 1) if capacity is None else capacity
@@ -89,46 +89,28 @@ def _checked_factors(index: int, sprite: Mapping | Sequence) -> dict:
 
 
 # ---------------------------------------------------------------------------------------- shapes
-# Each shape has the symmetry of a regular n-gon: n mirrored wedges of angle pi/n on either side of
-# `axis`. In polar coordinates measured from that axis, one half-wedge [0, pi/n] says it all.
-
-
-def _symmetry(name: str) -> tuple[int, float]:
-    """The number of wedges n, and the angle of a mirror axis through an inner vertex (n-gon: a vertex)."""
-    family, _, points = name.partition("_")
-    if points:
-        return int(points), {4: np.pi / 4, 5: np.pi * 1.1, 6: 0.0}[int(points)]
-    return {
-        "triangle": (3, np.pi / 2),
-        "square": (4, np.pi / 4),
-        "pentagon": (5, np.pi / 2),
-        "hexagon": (6, 0.0),
-        "octagon": (8, 0.0),
-        "circle": (30, 0.0),
-    }[family]
 
 
 def _half_wedge(name: str) -> np.ndarray:
-    """The outline [V, 2] inside the half-wedge, from the axis outwards, before normalisation to area 1."""
-    n, _ = _symmetry(name)
+    """The outline [V, 2] inside the half-wedge, from the axis outwards, of a shape of area 1."""
+    n, _ = _SYMMETRY[name]
     tip = np.array([np.cos(np.pi / n), np.sin(np.pi / n)])  # unit vector along the wedge's other border
     inner = np.array([1.0, 0.0])
     if name.startswith("star"):  # inner vertices at radius 1, points at radius 2
-        return np.array([inner, 2 * tip])
-    if name.startswith("spoke"):  # rectangles of height 1 on the sides of an n-gon
-        return np.array([inner, inner + tip, (1 + tip[0]) * tip])
-    return np.array([inner, tip[0] * tip])  # an n-gon: from a vertex to the middle of a side
-
-
-def _wedge_area(outline: np.ndarray) -> float:
+        outline = np.array([inner, 2 * tip])
+    elif name.startswith("spoke"):  # rectangles of height 1 on the sides of an n-gon
+        outline = np.array([inner, inner + tip, (1 + tip[0]) * tip])
+    else:  # an n-gon: from a vertex to the middle of a side
+        outline = np.array([inner, tip[0] * tip])
     x, y = outline.T
-    return 0.5 * float(np.sum(x[:-1] * y[1:] - x[1:] * y[:-1]))
+    area = 0.5 * float(np.sum(x[:-1] * y[1:] - x[1:] * y[:-1]))
+    return outline / np.sqrt(2 * n * area)
 
 
 def _vertices(name: str) -> np.ndarray:
     """All vertices [V, 2] of the shape, counter-clockwise, area 1."""
-    n, axis = _symmetry(name)
-    half = _half_wedge(name) / np.sqrt(2 * n * _wedge_area(_half_wedge(name)))
+    n, axis = _SYMMETRY[name]
+    half = _half_wedge(name)
     corners = half if name.startswith("star") else half[:-1]  # the middle of a side is no vertex
     mirrored = _rotate(half[1:-1][::-1] * np.array([1, -1]), 2 * np.pi / n)
     wedge = np.concatenate([corners, mirrored])
@@ -156,15 +138,10 @@ class Wedge(NamedTuple):
     lines: np.ndarray  # [2, 3]; twice the same where one is enough
     radius: float = 0.0
 
-    @property
-    def fold_count(self) -> int:
-        """How many folds are used."""
-        return int(np.sum(np.any(self.folds != 0, axis=1)))
-
 
 def wedge(name: str) -> Wedge:
     """The wedge of a shape. The circle, a polygon of 30 sides, counts as the disk of the same area."""
-    n, axis = _symmetry(name)
+    n, axis = _SYMMETRY[name]
     folds = np.zeros((MAX_FOLDS, 2))
     if name == "circle":
         return Wedge(axis, folds, np.zeros((2, 3)), 1 / np.sqrt(np.pi))
@@ -175,7 +152,7 @@ def wedge(name: str) -> Wedge:
         mirror = wedges * np.pi / n  # what lies above goes below
         folds[fold] = np.sin(mirror), -np.cos(mirror)
         fold += 1
-    half = _half_wedge(name) / np.sqrt(2 * n * _wedge_area(_half_wedge(name)))
+    half = _half_wedge(name)
     if convex:
         angles = np.array([1, 3]) * np.pi / n  # of the sides' normals
         lines = np.stack([np.cos(angles), np.sin(angles), np.full(2, np.linalg.norm(half[1]))], axis=1)
@@ -186,28 +163,16 @@ def wedge(name: str) -> Wedge:
     return Wedge(axis, folds, lines)
 
 
-def _padded_vertices() -> np.ndarray:
-    """[12, V, 2]; short outlines repeat their last vertex, and an edge of no length is never crossed."""
-    outlines = [_vertices(name) for name in SHAPES]
-    return np.stack([v[np.minimum(np.arange(MAX_VERTICES), len(v) - 1)] for v in outlines])
-
-
-VERTICES = _padded_vertices().astype(np.float32)
+# [12, V, 2]; short outlines repeat their last vertex, and an edge of no length is never crossed
+_OUTLINES = [_vertices(name) for name in SHAPES]
+VERTICES = np.stack([v[np.minimum(np.arange(MAX_VERTICES), len(v) - 1)] for v in _OUTLINES]).astype(np.float32)
 
 
 # ---------------------------------------------------------------------------------------- clicks
 
 
 def contains(sprites: Sprites, point: Float[Array, " 2"]) -> Bool[Array, " N"]:
-    """Tell which sprites contain a point, by the even-odd rule in each sprite's own frame.
-
-    Args:
-      sprites: the sprites.
-      point: (x, y) in the unit square.
-
-    Returns:
-      For each sprite whether it contains the point; padding contains none.
-    """
+    """Tell which sprites contain a point, by the even-odd rule in each sprite's own frame; padding contains none."""
     angle = jnp.deg2rad(sprites.angle)
     c, s = jnp.cos(angle), jnp.sin(angle)
     dx, dy = ((point - sprites.position) / sprites.scale[:, None]).T
@@ -221,14 +186,6 @@ def contains(sprites: Sprites, point: Float[Array, " 2"]) -> Bool[Array, " N"]:
 
 
 def front_most(sprites: Sprites, point: Float[Array, " 2"]) -> Int[Array, ""]:
-    """Find the sprite that one sees at a point.
-
-    Args:
-      sprites: the sprites, from back to front.
-      point: (x, y) in the unit square.
-
-    Returns:
-      Index of the front-most sprite that contains the point; -1 if there is none.
-    """
+    """Return the index of the front-most sprite that contains a point; -1 if there is none."""
     order = jnp.arange(sprites.alive.shape[0], dtype=jnp.int32)
     return jnp.max(jnp.where(contains(sprites, point), order, -1))

@@ -15,8 +15,8 @@ from cobra_rl.spriteworld.scenes import Box, Scene, SpriteDistribution
 from cobra_rl.spriteworld.tasks import Clustering, FindGoal, NoReward, Range, Sum, Task
 
 IMAGE_SIZE = 64
-SUCCESS_BONUS = 5.0  # paper variant of sorting and clustering; the paper gives no number
-MOTION_NOISE = 0.05  # paper variant
+SUCCESS_BONUS = {"paper": 5.0, "released": 0.0}  # of sorting and clustering; the paper gives no number
+MOTION_NOISE = {"paper": 0.05, "released": 0.0}
 
 
 @dataclass(frozen=True)
@@ -62,22 +62,9 @@ class EnvSpec:
 
 
 def hue_range(color: str, variant: str = "paper") -> Range:
-    """Look up the narrow range of hues that a colour's name stands for.
-
-    Args:
-      color: red, blue, green, purple or yellow.
-      variant: "paper" or "released"; they differ in yellow.
-
-    Returns:
-      The range (low, high) of hues in [0, 1].
-    """
-    hues = {
-        "red": (0.9, 1.0),
-        "blue": (0.55, 0.65),
-        "green": (0.27, 0.37),
-        "purple": (0.73, 0.83),
-        "yellow": (0.12, 0.22) if variant == "paper" else (0.1, 0.2),
-    }
+    """Return the narrow range of hues in [0, 1] that a colour's name stands for; the variants differ in yellow."""
+    hues = {"red": (0.9, 1.0), "blue": (0.55, 0.65), "green": (0.27, 0.37), "purple": (0.73, 0.83)}
+    hues["yellow"] = (0.12, 0.22) if variant == "paper" else (0.1, 0.2)
     return hues[one_of("colour range", color, tuple(hues))]
 
 
@@ -88,35 +75,32 @@ TARGET_HUE, DISTRACTOR_HUE = (0.0, 0.4), (0.5, 0.9)  # released, and new_positio
 SHAPE_TASK_HUE = (0.0, 0.5)  # paper: both kinds, where shape tells targets from distractors
 
 
-def _sprite(variant: str) -> SpriteDistribution:
-    """A sprite of any shape and hue, anywhere the variant puts sprites."""
-    if variant == "paper":
-        return SpriteDistribution()
-    return SpriteDistribution(value=(0.9, 1.0), boxes=(((0.1, 0.9), (0.1, 0.9)),))
+# A sprite of any shape and hue, anywhere the variant puts sprites
+SPRITE = {
+    "paper": SpriteDistribution(),
+    "released": SpriteDistribution(value=(0.9, 1.0), boxes=(((0.1, 0.9), (0.1, 0.9)),)),
+}
 
 
 def _exploration(mode: str, variant: str) -> EnvSpec:
-    sprite = dataclasses.replace(_sprite(variant), angle=(0.0, 360.0) if variant == "paper" else (0.0, 0.0))
+    sprite = dataclasses.replace(SPRITE[variant], angle=(0.0, 360.0) if variant == "paper" else (0.0, 0.0))
     scenes = tuple((sprite,) * count for count in range(1, 7))
     return EnvSpec("exploration", scenes, NoReward(), max_steps=10, shuffle=False)
 
 
 def _new_shape(mode: str, variant: str) -> EnvSpec:
     shapes = {"train": ("square",), "test": ("triangle", "circle")}[mode]
-    sprite = dataclasses.replace(_sprite(variant), hue=TARGET_HUE, shapes=shapes)
+    sprite = dataclasses.replace(SPRITE[variant], hue=TARGET_HUE, shapes=shapes)
     return EnvSpec("goal_finding_new_shape", ((sprite,),), FindGoal(), max_steps=20)
 
 
 def _new_position(mode: str, variant: str) -> EnvSpec:
-    sprite = _sprite(variant)
+    sprite = SPRITE[variant]
     (low, high), _ = sprite.boxes[0]
     left, right = (low, 0.5), (0.5, high)
     # the package holds out the upper right quadrant (and calls it the lower right one)
     held_out, beside = (left, right) if variant == "paper" else (right, left)  # y ranges
-    boxes: dict[str, tuple[Box, ...]] = {
-        "test": ((right, held_out),),
-        "train": ((left, (low, high)), (right, beside)),
-    }
+    boxes: dict[str, tuple[Box, ...]] = {"test": ((right, held_out),), "train": ((left, (low, high)), (right, beside))}
     target = dataclasses.replace(sprite, hue=TARGET_HUE, boxes=boxes[mode])
     distractor = dataclasses.replace(sprite, hue=DISTRACTOR_HUE)
     return EnvSpec("goal_finding_new_position", ((target, distractor),), FindGoal(hue=TARGET_HUE), max_steps=20)
@@ -124,7 +108,7 @@ def _new_position(mode: str, variant: str) -> EnvSpec:
 
 def _counts(name: str, targets: int, distractors: int, variant: str) -> EnvSpec:
     """Targets among distractors: told apart by shape (paper) or by hue (released)."""
-    sprite = _sprite(variant)
+    sprite = SPRITE[variant]
     if variant == "paper":
         target = dataclasses.replace(sprite, shapes=("square",), hue=SHAPE_TASK_HUE)
         distractor = dataclasses.replace(sprite, shapes=("circle", "triangle"), hue=SHAPE_TASK_HUE)
@@ -147,24 +131,21 @@ def _more_distractors(mode: str, variant: str) -> EnvSpec:
 def _sorting(mode: str, variant: str) -> EnvSpec:
     held_out, *others = itertools.combinations(SORTING_GOALS, 2)  # held out: (red, blue)
     pairs = {"train": others, "test": [held_out]}[mode]
-    sprite = _sprite(variant)
+    sprite = SPRITE[variant]
     scenes = tuple(
         tuple(dataclasses.replace(sprite, hue=hue_range(color, variant)) for color in pair) for pair in pairs
     )
     goals = tuple(FindGoal(goal, hue_range(color, variant), multiplier=20.0) for color, goal in SORTING_GOALS.items())
-    return EnvSpec("sorting", scenes, Sum(goals, _bonus(variant)), max_steps=50)
+    return EnvSpec("sorting", scenes, Sum(goals, SUCCESS_BONUS[variant]), max_steps=50)
 
 
 def _clustering(mode: str, variant: str) -> EnvSpec:
     test_colors = ("purple", "yellow") if variant == "paper" else ("red", "yellow")
     first, second = (hue_range(color, variant) for color in {"train": ("blue", "green"), "test": test_colors}[mode])
-    sprite = _sprite(variant)
+    sprite = SPRITE[variant]
     scene = tuple(dataclasses.replace(sprite, hue=hue) for hue in (first, first, second, second))
-    return EnvSpec("clustering", (scene,), Sum((Clustering((first, second)),), _bonus(variant)), max_steps=50)
-
-
-def _bonus(variant: str) -> float:
-    return SUCCESS_BONUS if variant == "paper" else 0.0
+    task = Sum((Clustering((first, second)),), SUCCESS_BONUS[variant])
+    return EnvSpec("clustering", (scene,), task, max_steps=50)
 
 
 _SPECS = {
@@ -179,35 +160,16 @@ _SPECS = {
 
 
 def env_spec(task: str, mode: str = "train", variant: str = "paper") -> EnvSpec:
-    """Define one of the suite's environments, for example to change it with `dataclasses.replace`.
-
-    Args:
-      task: one of `cobra_rl.spriteworld.TASKS`.
-      mode: "train", or "test" for the task's robustness test.
-      variant: "paper", or "released" for the rules of the public package 1.0.2.
-
-    Returns:
-      The spec, for `Spriteworld(spec)`.
-    """
+    """Define one of the suite's environments; see `make`. Change it with `dataclasses.replace`."""
     one_of("task", task, TASKS)
     one_of("mode", mode, MODES)
     one_of("variant", variant, VARIANTS)
     spec = _SPECS[task](mode, variant)
-    noise = MOTION_NOISE if variant == "paper" else 0.0
-    return dataclasses.replace(spec, mode=mode, variant=variant, motion_noise=noise)
+    return dataclasses.replace(spec, mode=mode, variant=variant, motion_noise=MOTION_NOISE[variant])
 
 
 def one_of(kind: str, name: str, allowed: tuple[str, ...]) -> str:
-    """Check a name that somebody typed.
-
-    Args:
-      kind: what the name names, for the message.
-      name: the name.
-      allowed: all valid names.
-
-    Returns:
-      The name, if it is allowed; otherwise a ValueError says what is, and which is the nearest.
-    """
+    """Return a name that somebody typed if it is allowed; otherwise a ValueError says what is, and the nearest."""
     if name in allowed:
         return name
     close = difflib.get_close_matches(str(name), allowed, n=1)

@@ -33,24 +33,20 @@ class Task(Protocol):
 
     @property
     def goals(self) -> tuple[GoalMark, ...]:
-        """The hidden goals, for pictures."""
-        ...
+        """The hidden goals, for pictures; by default none."""
+        return ()
 
 
 @dataclass(frozen=True)
-class NoReward:
+class NoReward(Task):
     """Exploration: reward 0, never solved."""
 
     def __call__(self, sprites: Sprites) -> RewardAndSuccess:
         return jnp.float32(0.0), jnp.bool_(False)
 
-    @property
-    def goals(self) -> tuple[GoalMark, ...]:
-        return ()
-
 
 @dataclass(frozen=True)
-class FindGoal:
+class FindGoal(Task):
     """Bring every sprite that passes the filter to the goal.
 
     Each gives `multiplier * (radius - distance)`; the task is solved when all are within `radius`.
@@ -63,17 +59,13 @@ class FindGoal:
     multiplier: float = 50.0
     radius: float = 0.075
 
-    def _counts(self, sprites: Sprites) -> Bool[Array, " N"]:
+    def __call__(self, sprites: Sprites) -> RewardAndSuccess:
         counts = sprites.alive
         if self.hue is not None:
             counts &= _within(sprites.color[:, 0], self.hue)
         if self.shapes is not None:
             wanted = jnp.asarray([SHAPES.index(name) for name in self.shapes])
             counts &= jnp.any(sprites.shape[:, None] == wanted, axis=1)
-        return counts
-
-    def __call__(self, sprites: Sprites) -> RewardAndSuccess:
-        counts = self._counts(sprites)
         distance = jnp.sqrt(jnp.sum((sprites.position - jnp.asarray(self.goal)) ** 2, axis=1))
         rewards = self.multiplier * (self.radius - distance)
         return jnp.sum(jnp.where(counts, rewards, 0.0)), jnp.all(jnp.where(counts, rewards >= 0.0, True))
@@ -86,7 +78,7 @@ class FindGoal:
 
 
 @dataclass(frozen=True)
-class Clustering:
+class Clustering(Task):
     """Bring sprites of like hue together and the two clusters apart.
 
     The measure is the inverse Davies-Bouldin index. For two clusters that is D / (s1 + s2): D the
@@ -112,13 +104,9 @@ class Clustering:
         centroid = weight @ sprites.position
         return centroid, weight @ jnp.sqrt(jnp.sum((sprites.position - centroid) ** 2, axis=1))
 
-    @property
-    def goals(self) -> tuple[GoalMark, ...]:
-        return ()
-
 
 @dataclass(frozen=True)
-class Sum:
+class Sum(Task):
     """All tasks at once: rewards add up, solved when all are solved, which gives a bonus."""
 
     tasks: tuple[Task, ...]
