@@ -9,11 +9,11 @@ from cobra_rl.show.tables import bound, share, shown
 from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE
 
 
-class Tile(NamedTuple):
-    """A number at the top of the page, and the section that it leads to."""
+class Pointer(NamedTuple):
+    """A tile at the top of the page, or something that falls short; `section` is "" if there is none to lead to."""
 
     section: str
-    value: str
+    subject: str  # a number, or what was asked and not reached
     text: str
 
 
@@ -25,14 +25,6 @@ class Group(NamedTuple):
     figures: tuple[str, ...]
     kinds: Mapping[str, str]  # what was run -> what its rows are called beside the task
     rows: Sequence[TaskRow] = ()
-
-
-class Shortfall(NamedTuple):
-    """Something that was asked and not reached, or not measured; `section` is "" if there is none to lead to."""
-
-    section: str
-    subject: str
-    text: str
 
 
 GROUPS = (
@@ -82,30 +74,30 @@ def task_groups(suite: Suite, figures: Collection[str]) -> list[Group]:
     return groups
 
 
-def tiles(vision: VisionResult | None, explore: ExploreResult | None, suite: Suite) -> list[Tile]:
+def tiles(vision: VisionResult | None, explore: ExploreResult | None, suite: Suite) -> list[Pointer]:
     """Returns a few numbers for the top; each leads to where its command stands."""
     found = []
     if vision and (alone := vision.main.get("alone")) is not None:
-        found.append(Tile("look", shown(VISION["alone"], alone), "of sprites have a slot to themselves"))
+        found.append(Pointer("look", shown(VISION["alone"], alone), "of sprites have a slot to themselves"))
     metrics = explore.metrics if explore else {}
     if isinstance(ratio := metrics.get("ratio_to_unchanged"), float):
-        found.append(Tile("imagine", share(ratio), "of the pixel error of imagining no change"))
+        found.append(Pointer("imagine", share(ratio), "of the pixel error of imagining no change"))
     if "hit_rate" in metrics:
         hits, uniform = (shown(EXPLORE[name], metrics.get(name)) for name in ("hit_rate", "hit_rate_uniform"))
-        found.append(Tile("curious", hits, f"of clicks strike a sprite; at random {uniform}"))
+        found.append(Pointer("curious", hits, f"of clicks strike a sprite; at random {uniform}"))
     if main := suite.get("solve"):
         for mode, text in zip(MODES, ("solved in training mode", "solved in test mode"), strict=True):
             won = sum(float(result.success(mode).mean) >= SOLVED for result in main.values())
-            found.append(Tile("results", f"{won} of {len(main)}", f"tasks {text} (≥\u00a090\u00a0%)"))
+            found.append(Pointer("results", f"{won} of {len(main)}", f"tasks {text} (≥\u00a090\u00a0%)"))
     return found
 
 
-def shortfalls(vision: VisionResult | None, explore: ExploreResult | None, suite: Suite) -> list[Shortfall]:
+def shortfalls(vision: VisionResult | None, explore: ExploreResult | None, suite: Suite) -> list[Pointer]:
     """Returns the targets that were not met, the tasks that were not solved, and what was not measured."""
     seen, explored = vision.main if vision else {}, explore.metrics if explore else {}
     tables = (("look", VISION, seen), ("curious", CURIOUS, explored), ("imagine", IMAGINE, explored))
     found = [
-        Shortfall(section, row.full_heading, f"{row.values[0]}, asked {row.target}")
+        Pointer(section, row.full_heading, f"{row.values[0]}, asked {row.target}")
         for section, metrics, measured in tables
         for row in metric_rows(metrics, measured)
         if row.verdict == "short"
@@ -113,11 +105,11 @@ def shortfalls(vision: VisionResult | None, explore: ExploreResult | None, suite
     for kind, rules in (("solve", ""), ("solve-released", ", by the released rules")):
         for result in suite.get(kind, {}).values():
             if lines := list(_unsolved(result)):
-                found.append(Shortfall("results", result.title + rules, "; ".join(lines)))
+                found.append(Pointer("results", result.title + rules, "; ".join(lines)))
     if absent := [SUITE[task].title for task in REWARDED if task not in suite.get("solve", {})]:
-        found.append(Shortfall("", "", f"Not measured yet: {'; '.join(absent)}."))
+        found.append(Pointer("", "", f"Not measured yet: {'; '.join(absent)}."))
     if not any(kind.startswith("mpo") for kind in suite):
-        found.append(Shortfall("", "", NO_BASELINE))
+        found.append(Pointer("", "", NO_BASELINE))
     return found
 
 
