@@ -20,6 +20,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from cobra_rl.models.nets import Conv, UNet, coordinates, cut_windows, space_to_depth
 
+Image = Float[Array, "B H W 3"]  # or a window of one
+Plane = Float[Array, "B H W"]
 LogMasks = Float[Array, "B K H W"]
 OUTSIDE = -15.0  # logit of alpha outside the glimpse
 
@@ -31,9 +33,9 @@ class ScopeAttention(eqx.Module):
 
     def __init__(self, size: int, channels: tuple[int, ...], mlp: int, key: PRNGKeyArray):
         cells = (size // 2 ** (len(channels) - 1)) ** 2
-        self.unet = UNet(4, channels, 1, key, normalise=True, bottom=(cells, mlp))
+        self.unet = UNet(4, channels, 1, key, bottom=(cells, mlp))
 
-    def __call__(self, x: Float[Array, "B H W 3"], slots: int, key: PRNGKeyArray | None) -> LogMasks:
+    def __call__(self, x: Image, slots: int, key: PRNGKeyArray | None) -> LogMasks:
         """log m_k; deterministic, the key is not used."""
         log_scope, log_masks = jnp.zeros(x.shape[:3]), []
         for _ in range(slots - 1):
@@ -56,7 +58,7 @@ class SeededAttention(eqx.Module):
         self.unet = UNet(channels[0], channels, 2, unet_key)
         self.window = window
 
-    def __call__(self, x: Float[Array, "B H W 3"], slots: int, key: PRNGKeyArray | None) -> LogMasks:
+    def __call__(self, x: Image, slots: int, key: PRNGKeyArray | None) -> LogMasks:
         """log m_k. With a key, as in training, seeds are drawn at random from where the scope is large."""
         keys = [None] * slots if key is None else list(jax.random.split(key, slots))
         logit = self._alpha(x, jnp.ones(x.shape[:3]), None)
@@ -67,9 +69,7 @@ class SeededAttention(eqx.Module):
             log_scope = log_scope + jax.nn.log_sigmoid(-logit)
         return jnp.stack([*log_masks, log_scope], axis=1)
 
-    def _glimpse(
-        self, x: Float[Array, "B H W 3"], scope: Float[Array, "B H W"], key: PRNGKeyArray | None
-    ) -> Float[Array, "B H W"]:
+    def _glimpse(self, x: Image, scope: Plane, key: PRNGKeyArray | None) -> Plane:
         """The logit of alpha_k: from the U-Net within the window around the seed, OUTSIDE elsewhere."""
         half, size = self.window // 2, x.shape[1]
         seed = pick_seed(scope, key)
@@ -82,9 +82,7 @@ class SeededAttention(eqx.Module):
         logit = self._alpha(glimpse[..., :3], glimpse[..., 3], glimpse[:, half, half, :3])
         return jax.vmap(paste)(logit, seed)[:, half:-half, half:-half]
 
-    def _alpha(
-        self, x: Float[Array, "B h w 3"], scope: Float[Array, "B h w"], color: Float[Array, "B 3"] | None
-    ) -> Float[Array, "B h w"]:
+    def _alpha(self, x: Image, scope: Plane, color: Float[Array, "B 3"] | None) -> Plane:
         """The U-Net on a window centred at a seed of the given colour; on the whole image where there is no seed."""
         difference = jnp.zeros_like(x) if color is None else x - color[:, None, None]
         features = space_to_depth(jnp.concatenate([x, difference, scope[..., None] - 0.5], -1), 2)
@@ -95,7 +93,7 @@ class SeededAttention(eqx.Module):
         return self.unet(jax.nn.relu(self.stem(jnp.concatenate([features, place], -1))))
 
 
-def pick_seed(scope: Float[Array, "B H W"], key: PRNGKeyArray | None) -> Int[Array, "B 2"]:
+def pick_seed(scope: Plane, key: PRNGKeyArray | None) -> Int[Array, "B 2"]:
     """(row, column) where the scope is largest in a neighbourhood; with a key, noise chooses among the large ones."""
     score = _blur(scope) * (scope + 0.01)
     if key is not None:
@@ -104,7 +102,7 @@ def pick_seed(scope: Float[Array, "B H W"], key: PRNGKeyArray | None) -> Int[Arr
     return jnp.stack([flat // scope.shape[2], flat % scope.shape[2]], axis=-1)
 
 
-def _blur(image: Float[Array, "B H W"], radius: int = 2) -> Float[Array, "B H W"]:
+def _blur(image: Plane, radius: int = 2) -> Plane:
     """Mean over a square, zero outside the image."""
     for axis in (1, 2):
         padding = [(radius, radius) if i == axis else (0, 0) for i in range(3)]

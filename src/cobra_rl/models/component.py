@@ -9,19 +9,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from cobra_rl.models.nets import (
-    MLP,
-    Conv,
-    Lattice,
-    Linear,
-    coordinates,
-    corner_place,
-    cut_windows,
-    depth_to_space,
-    nearest_corner,
-)
+from cobra_rl.models import nets
+from cobra_rl.models.nets import MLP, Conv, Lattice, Linear, coordinates
 from cobra_rl.models.vision import PLACE
 
+Drawn = tuple[Float[Array, "B H W 3"], Float[Array, "B H W"]]  # RGB means and mask logits
 relu = jax.nn.relu
 
 
@@ -71,9 +63,9 @@ class GlimpseEncoder(eqx.Module):
         place = coordinates(size)
         centroid = jnp.einsum("bhw,hwc->bc", share, place)
         color = jnp.einsum("bhw,bhwc->bc", share, x)
-        at = nearest_corner(centroid, size)
-        glimpse = cut_windows(mask[..., None], at, self.window).reshape(mask.shape[0], -1)
-        shift = 0.25 * size * (corner_place(at, size) - centroid)  # sub-pixel offset lost by rounding, about [-1, 1]
+        at = nets.nearest_corner(centroid, size)
+        glimpse = nets.cut_windows(mask[..., None], at, self.window).reshape(mask.shape[0], -1)
+        shift = 0.25 * size * (nets.corner_place(at, size) - centroid)  # lost by rounding, about [-1, 1]
         second, third, fourth = _moments(jnp.clip(8.0 * (place - centroid[:, None, None]), -2.5, 2.5), share)
         summary = jnp.concatenate([color, third, fourth], -1)
         everything = [glimpse, shift, centroid, summary, second, jnp.log(area + 2.0) / 4.0]
@@ -114,9 +106,7 @@ class BroadcastDecoder(eqx.Module):
         self.out = Linear(width, 4, out_key, gain=0.3)
         self.size = size
 
-    def __call__(
-        self, z: Float[Array, "B M"], lattice: Lattice | None = None
-    ) -> tuple[Float[Array, "B H W 3"], Float[Array, "B H W"]]:
+    def __call__(self, z: Float[Array, "B M"], lattice: Lattice | None = None) -> Drawn:
         """RGB means and mask logits. The first layer is in closed form: latents need not be broadcast before it."""
         if lattice is not None:
             raise ValueError("MONet's decoder draws whole pictures and no lattice; train with --config.lattice 1.")
@@ -148,9 +138,7 @@ class CentredDecoder(eqx.Module):
         self.out = Linear(width, 4 * patch**2, out_key, gain=0.3)
         self.size, self.patch = size, patch
 
-    def __call__(
-        self, z: Float[Array, "B M"], lattice: Lattice | None = None
-    ) -> tuple[Float[Array, "B H W 3"], Float[Array, "B H W"]]:
+    def __call__(self, z: Float[Array, "B M"], lattice: Lattice | None = None) -> Drawn:
         """RGB means and mask logits; with a lattice, only of its patches, side by side."""
         planes = self.half_planes(z).reshape(z.shape[0], 3, -1)
         direction = 4.0 * planes[:, :2]  # sprites are small
@@ -162,5 +150,5 @@ class CentredDecoder(eqx.Module):
         x = x.reshape(z.shape[0], *place.shape[:2], -1)
         for layer in self.layers:
             x = relu(layer(x))
-        x = depth_to_space(self.out(x), self.patch)
+        x = nets.depth_to_space(self.out(x), self.patch)
         return x[..., :3], x[..., 3]

@@ -10,7 +10,6 @@ where things are. `SlotDeformation` is ours, for the laptop: an MLP shared by al
 and says how willing it is; one of the proposals is drawn. Both are mixtures of J Gaussians, with J = 1 and J = K.
 
 The first two dimensions of an action are a position click, the others a motion.
-Axes: B batch, K slots, M latents, J Gaussians, A action dimension.
 """
 
 from collections.abc import Callable
@@ -22,8 +21,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from cobra_rl.models.nets import MLP
-from cobra_rl.models.transition import Imagined, Sizes, broadcast_action
+from cobra_rl.models.nets import MLP, Loss
+from cobra_rl.models.transition import Imagined, Scalar, Sizes, broadcast_action
+
+Imagine = Callable[[Array, Array], Imagined]  # the transition model
 
 LEAST_SCALE = 0.02  # below it a penalty keeps the Gaussian from collapsing
 # `deform` reads log_weight as (e_pred - cost |D|) / choice_entropy, as training makes it; with the laptop's numbers:
@@ -119,13 +120,8 @@ class Exploration(eqx.Module):
         return to_action(u + jnp.take_along_axis(mixture.mean, pick, axis=-2)[..., 0, :])
 
     def loss(
-        self,
-        transition: Callable[[Array, Array], Imagined],
-        slots: Float[Array, "B K M"],
-        action_size: int,
-        key: PRNGKeyArray,
-        click_cost: Float[Array, ""] | float,
-    ) -> tuple[Float[Array, ""], dict[str, Array]]:
+        self, imagine: Imagine, slots: Float[Array, "B K M"], action_size: int, key: PRNGKeyArray, click_cost: Scalar
+    ) -> Loss:
         """cost |D| - e_pred(z, u + D), in expectation over the mixture's choice, and the penalty on small scales.
 
         With `choice_entropy` the choice falls on a Gaussian in proportion to exp((e_pred - cost |D|) / choice_entropy),
@@ -141,7 +137,7 @@ class Exploration(eqx.Module):
         deformation = mixture.mean + mixture.scale * jax.random.normal(noise_key, mixture.mean.shape)  # D_net(u, z)
         action = to_action(u[:, None] + deformation)
         scenes = jnp.broadcast_to(slots[:, None], (*weight.shape, *slots.shape[1:]))
-        error = transition(scenes, action).error  # [B, J]
+        error = imagine(scenes, action).error  # [B, J]
         size = jnp.abs(deformation)
         cost = click_cost * size[..., :2].sum(-1) + config.motion_cost * size[..., 2:].sum(-1)
         penalty = config.scale_penalty * jnp.maximum(LEAST_SCALE - mixture.scale, 0.0).sum(-1)

@@ -2,8 +2,6 @@
 
 An attention network divides the image into K masks; a component VAE, shared by all slots, explains each masked part
 with M latents (Burgess et al. 2019; COBRA's appendix "Vision Module").
-
-Axes: B batch, K slots, M latents, H W C image.
 """
 
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from cobra_rl.models.attention import ScopeAttention, SeededAttention
 from cobra_rl.models.component import BroadcastDecoder, CentredDecoder, ConvEncoder, GlimpseEncoder
-from cobra_rl.models.nets import Lattice
+from cobra_rl.models.nets import Lattice, Loss
 from cobra_rl.models.vision import PLACE, Decoded, Images, LossWeights, Place, Slots, VisionModel, VisionModelConfig
 
 
@@ -43,7 +41,7 @@ class Monet(VisionModel):
     attention: ScopeAttention | SeededAttention
     encoder: ConvEncoder | GlimpseEncoder
     decoder: BroadcastDecoder | CentredDecoder
-    config: MonetConfig = eqx.field(static=True)
+    config: MonetConfig = eqx.field(static=True)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(self, config: MonetConfig, key: PRNGKeyArray):
         c = self.config = config
@@ -96,9 +94,7 @@ class Monet(VisionModel):
         masks = jax.nn.softmax(jnp.stack([logit for _, logit in drawn], axis=1), axis=1)
         return Decoded((components * masks[..., None]).sum(1), components, masks)
 
-    def loss(
-        self, images: Images, key: PRNGKeyArray, weights: LossWeights, slots: int | None = None
-    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+    def loss(self, images: Images, key: PRNGKeyArray, weights: LossWeights, slots: int | None = None) -> Loss:
         """-log p(x | z, m) + beta KL(q(z | x, m) || N(0, 1)) + gamma KL(m || p(c | z)), in nats an image.
 
         `slots` may be fewer than K early in training: all slots share their weights.
@@ -127,9 +123,7 @@ class Monet(VisionModel):
     def _preprocess(self, images: Images) -> Float[Array, "B H W 3"]:
         return images.astype(jnp.float32) / 255.0 * jnp.array(self.config.rgb_scale)
 
-    def _posterior(
-        self, x: Float[Array, "B H W 3"], mask: Float[Array, "B H W"]
-    ) -> tuple[Float[Array, "B M"], Float[Array, "B M"]]:
+    def _posterior(self, x: Float[Array, "B H W 3"], mask: Float[Array, "B H W"]) -> list[Float[Array, "B M"]]:
         """Return mean and log-variance of q(z_k | x, m_k)."""
         mean, log_var = jnp.split(self.encoder(x, mask), 2, axis=-1)
-        return mean, jnp.clip(log_var + self.config.log_var_init, -12.0, 4.0)
+        return [mean, jnp.clip(log_var + self.config.log_var_init, -12.0, 4.0)]

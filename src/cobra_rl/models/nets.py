@@ -14,6 +14,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 RELU_GAIN = 2.0
+Loss = tuple[Float[Array, ""], dict[str, Array]]  # and metrics by name
 
 
 def _truncated_normal(key: PRNGKeyArray, shape: Sequence[int], fan_in: int, gain: float) -> Array:
@@ -103,7 +104,7 @@ class Conv(eqx.Module):
 
 
 class UNet(eqx.Module):
-    """One convolution a level on the way down and up, skips between them, on request an MLP at the bottom.
+    """One convolution a level on the way down and up, skips between them, in MONet's an MLP at the bottom.
 
     The image comes in patches of `patch` x `patch` pixels (space to depth) and one value a pixel goes out.
     """
@@ -115,15 +116,10 @@ class UNet(eqx.Module):
     patch: int = eqx.field(static=True)
 
     def __init__(
-        self,
-        n_in: int,
-        channels: Sequence[int],
-        patch: int,
-        key: PRNGKeyArray,
-        normalise: bool = False,
-        bottom: tuple[int, int] | None = None,
+        self, n_in: int, channels: Sequence[int], patch: int, key: PRNGKeyArray, bottom: tuple[int, int] | None = None
     ):
-        """`bottom` is (cells at the lowest level, width of the MLP there)."""
+        """`bottom` is (cells at the lowest level, width of the MLP there); with it, convolutions are normalised."""
+        normalise = bottom is not None
         down_key, bottom_key, up_key, out_key = jax.random.split(key, 4)
         pairs = list(itertools.pairwise([n_in, *channels]))
         keys = jax.random.split(down_key, len(pairs))

@@ -3,8 +3,6 @@
     R(z) = R_global( sum_{i<j} R_pair(z^i, z^j) )
 
 It is all that a task teaches; everything else is frozen (the paper's appendices "Reward Predictor", "Sparse rewards").
-
-Axes: B batch, K slots, M latents, A action dimension.
 """
 
 from collections.abc import Callable
@@ -17,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from cobra_rl.models.nets import MLP
+from cobra_rl.models.nets import MLP, Loss
 from cobra_rl.models.transition import Imagined
 
 
@@ -53,9 +51,7 @@ class Reward(eqx.Module):
         return self.whole(hidden.sum(-2))[..., 0]
 
 
-def reward_loss(
-    model: Reward, slots: Float[Array, "B K M"], reward: Float[Array, " B"]
-) -> tuple[Float[Array, ""], dict[str, Array]]:
+def reward_loss(model: Reward, slots: Float[Array, "B K M"], reward: Float[Array, " B"]) -> Loss:
     """||R(z) - r||^2."""
     loss = jnp.mean((model(slots) - reward) ** 2)
     return loss, {"reward_loss": loss}
@@ -73,12 +69,8 @@ class Step(NamedTuple):
 
 
 def value_loss(
-    model: Reward,
-    target: Reward,
-    transition: Callable[[Array, Array], Imagined],
-    batch: Step,
-    discount: float,
-) -> tuple[Float[Array, ""], dict[str, Array]]:
+    model: Reward, target: Reward, transition: Callable[[Array, Array], Imagined], batch: Step, discount: float
+) -> Loss:
     """The paper's three losses: TD, TD to the imagined slots, and agreement of the two.
 
     V(z_t) = r_t + discount V(z_{t+1}), and a last scene is worth its reward. `target` gives the values that are

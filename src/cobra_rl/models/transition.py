@@ -14,8 +14,6 @@ All pushes teach the same law, so that it averages over motion noise that r_k wo
 
 Both are trained in pixels, through the frozen decoder, so that slots need no matching between one frame and the next:
 L_T = ||V_dec(z~_{t+1}) - x_{t+1}||^2, summed over the image (the paper's appendix "Transition Module").
-
-Axes: B batch, K slots, M latents, A action dimension, H W C image.
 """
 
 import abc
@@ -27,9 +25,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
-from cobra_rl.models.nets import MLP, Lattice
-from cobra_rl.models.vision import PLACE, Place, VisionModel
+from cobra_rl.models.nets import MLP, Lattice, Loss
+from cobra_rl.models.vision import PLACE, Images, Place, Slots, VisionModel
 
+Scalar = Float[Array, ""] | float
 NEAR = 4.0  # 1 / the half width of a sprite, in the unit of the latents of PLACE
 # The law is learnt faster than what is to be left for T_net. It starts at nothing and touches all: what is not touched
 # then closes its gate, and what is touched keeps it at 1, where noise cannot sway it.
@@ -93,9 +92,9 @@ class TransitionModel(eqx.Module):
     def change(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N A"]) -> Change:
         """Return the change of each slot in one step."""
 
-    @abc.abstractmethod
     def change_size(self, change: Change) -> Float[Array, " B"]:
-        """Return |Delta|, the size of a change as the loss counts it."""
+        """Return |Delta|, the size of a change as the loss counts it: summed over all latents."""
+        return jnp.abs(change.delta).sum((1, 2))
 
     def __call__(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N A"]) -> Imagined:
         """Imagine one step ahead."""
@@ -107,9 +106,9 @@ class TransitionModel(eqx.Module):
         vision: VisionModel,
         batch: Transitions,
         importance: Float[Array, " B"],
-        change_cost: Float[Array, ""] | float = 1.0,
+        change_cost: Scalar = 1.0,
         lattice: Lattice | None = None,
-    ) -> tuple[Float[Array, ""], dict[str, Array]]:
+    ) -> Loss:
         """L_T + (e_pred - L_T)^2 + cost |Delta|, weighted by importance; each transition's L_T is the metric `errors`.
 
         L_T is a constant in the error loss: T does not learn to be predictable. The cost of change is an argument, for
@@ -142,24 +141,18 @@ class Transition(TransitionModel):
         delta = out[..., :-1]
         return Change(delta, delta, self.config.error_unit * out[..., -1])
 
-    def change_size(self, change: Change) -> Float[Array, " B"]:
-        """Return the sum of the absolute changes of all latents."""
-        return jnp.abs(change.delta).sum((1, 2))
-
 
 class LawTransition(TransitionModel):
     """T with a law that is the same for all slots."""
 
     net: MLP
     law: MLP
-    config: LawConfig = eqx.field(static=True)
+    config: LawConfig = eqx.field(static=True)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(self, config: LawConfig, sizes: Sizes, place: Place | None, key: PRNGKeyArray):
         if place != PLACE or sizes.action < 2:
-            raise ValueError(
-                "The transition model with a law needs slots that say where they are and an action that begins with "
-                "a click; take the paper's transition model with this vision module or environment."
-            )
+            needs = "slots that say where they are and an action that begins with a click"
+            raise ValueError(f"The transition model with a law needs {needs}; take the paper's transition model.")
         net_key, law_key = jax.random.split(key)
         inputs = sizes.latents + sizes.action + 2
         self.net = MLP((inputs, *config.hidden, sizes.latents + 2), net_key, last_gain=0.01)
@@ -190,9 +183,7 @@ def broadcast_action(action: Float[Array, "*N A"], slots: Float[Array, "*N K M"]
     return jnp.broadcast_to(4.0 * action[..., None, :] - 2.0, (*slots.shape[:-1], action.shape[-1]))
 
 
-def pixel_error(
-    vision: VisionModel, slots: Float[Array, "B K M"], image: UInt8[Array, "B H W 3"], lattice: Lattice | None = None
-) -> Float[Array, " B"]:
+def pixel_error(vision: VisionModel, slots: Slots, image: Images, lattice: Lattice | None = None) -> Float[Array, " B"]:
     """||V_dec(z) - x||^2, summed over pixels and colours in [0, 1]; with a lattice, an estimate from its patches."""
     drawn, target = vision.decode(slots, lattice).image, image.astype(jnp.float32) / 255.0
     if lattice is None:

@@ -2,8 +2,6 @@
 
 MONet (`monet.py`) is one such module. Another encoder, such as Slot Attention, is another subclass of `VisionModel`
 with a configuration of its own and a line in `VISIONS` of `world.py`; nothing else has to know.
-
-Axes: B batch, K slots, M latents, H W C image.
 """
 
 import abc
@@ -13,7 +11,7 @@ from typing import NamedTuple
 import equinox as eqx
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
-from cobra_rl.models.nets import Lattice
+from cobra_rl.models.nets import Lattice, Loss
 
 Images = UInt8[Array, "B H W 3"]
 Slots = Float[Array, "B K M"]
@@ -102,7 +100,5 @@ class VisionModel(eqx.Module):
         """V_dec: the scene, and each slot's own picture and mask; with a lattice, only its patches."""
 
     @abc.abstractmethod
-    def loss(
-        self, images: Images, key: PRNGKeyArray, weights: LossWeights, slots: int | None = None
-    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+    def loss(self, images: Images, key: PRNGKeyArray, weights: LossWeights, slots: int | None = None) -> Loss:
         """Return the training loss and its metrics; `slots` may be fewer than K early in training."""

@@ -4,8 +4,6 @@ It is the one product of the exploration phase, and all that the task phase know
 latents, A action dimension, H pixels) are stated once, by the vision module and the environment, and passed on.
 
 The registries at the end say which models there are: a new one is a file of its own and a line there.
-
-Axes: B batch, K slots, M latents, A action dimension, P proposals, H W C image.
 """
 
 from collections.abc import Mapping
@@ -18,18 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from cobra_rl.models import transition
 from cobra_rl.models.exploration import Exploration, ExplorationConfig
 from cobra_rl.models.monet import Monet, MonetConfig
-from cobra_rl.models.transition import (
-    Imagined,
-    LawConfig,
-    LawTransition,
-    Sizes,
-    Transition,
-    TransitionConfig,
-    TransitionModel,
-    pixel_error,
-)
+from cobra_rl.models.transition import Imagined, Sizes, TransitionConfig, TransitionModel
 from cobra_rl.models.vision import Decoded, VisionModel, VisionModelConfig
 
 
@@ -93,7 +83,7 @@ class WorldModel(eqx.Module):
     @eqx.filter_jit
     def pixel_error(self, slots, images) -> Float[Array, " B"]:
         """||V_dec(z) - x||^2 of slots [B, K, M] and images uint8 [B, H, W, 3], summed over pixels and colours."""
-        return pixel_error(self.vision, jnp.asarray(slots, jnp.float32), jnp.asarray(images))
+        return transition.pixel_error(self.vision, jnp.asarray(slots, jnp.float32), jnp.asarray(images))
 
     def without_policy(self) -> "WorldModel":
         """Return the same world with uniform proposals."""
@@ -124,8 +114,8 @@ class Kind:
 
 VISIONS: Mapping[str, Kind] = {"monet": Kind(MonetConfig, Monet)}
 TRANSITIONS: Mapping[str, Kind] = {
-    "paper": Kind(TransitionConfig, Transition),
-    "law": Kind(LawConfig, LawTransition),
+    "paper": Kind(TransitionConfig, transition.Transition),
+    "law": Kind(transition.LawConfig, transition.LawTransition),
 }
 EXPLORATIONS: Mapping[str, Kind] = {"deformation": Kind(ExplorationConfig, Exploration)}
 
