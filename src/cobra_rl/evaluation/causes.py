@@ -8,8 +8,6 @@ Four searches, in scenes that the agent comes to; what each one's action truly b
     chosen     the agent: goes by the reward predictor, and imagines what they lead to
 
 From each to the next, reward is lost by one thing more: proposals; vision and reward predictor; imagination.
-
-Axes: B scenes, P proposals, K slots, M latents, A action dimension.
 """
 
 import functools
@@ -42,18 +40,7 @@ class Worth(NamedTuple):
 
 
 def reward_lost(config: TaskConfig, params: CobraParams, env: Spriteworld, scenes: int, seed: int) -> dict[str, float]:
-    """Measure what there was to gain in a step, on average, and how much of it each cause lost.
-
-    Args:
-      config: of the agent; rewards count up to `config.reward_cap`.
-      params: the agent's world model and reward predictor.
-      env: the environment that it plays in.
-      scenes: how many of the scenes that it comes to are looked at.
-      seed: decides scenes, noise and proposals.
-
-    Returns:
-      "to gain" and a loss for each of `CAUSES`, in reward.
-    """
+    """Measure what there was "to gain" in a step, in reward on average, and how much of it each of `CAUSES` lost."""
     states = visited(cobra_policy(config), params, env, scenes, seed)
     keys = jax.random.split(jax.random.key(seed), scenes)
     worth: Worth = jax.device_get(_compiled(config, env)(params, states, keys))
@@ -81,16 +68,9 @@ def four_searches(
     look: Callable[[Any, Array], Array],
     reward_cap: float | None = None,
 ) -> Callable[..., Worth]:
-    """Build a function that compares the four searches.
+    """Build a pure function (params, states of B scenes, B keys) -> Worth that compares the four searches.
 
-    Args:
-      env: the environment, whose state, dynamics and task the first searches know.
-      find: the agent's own search: (params, state, key) -> Choice.
-      look: what the agent takes pictures to be worth: (params, images [P, H, W, 3]) -> [P].
-      reward_cap: rewards count up to this.
-
-    Returns:
-      A pure function: (params, states of B scenes, B keys) -> Worth.
+    `find` is the agent's own search, `look` what it takes pictures [P, H, W, 3] to be worth.
     """
     still = noise_free(env)
     ideal = knowing(env)

@@ -1,7 +1,4 @@
-"""Scores of what was learnt by being curious: does it click on things, and does it know what its pushes do?
-
-Axes: B scenes, N sprites, K slots, M latents, P proposals, A action dimension.
-"""
+"""Scores of what was learnt by being curious: does it click on things, and does it know what its pushes do?"""
 
 import functools
 from typing import Any
@@ -12,27 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from cobra_rl.evaluation.pushing import (
-    Images,
-    Slots,
-    compare_errors,
-    error_correlation,
-    look,
-    push_scores,
-    rollout_scores,
-    states_from,
-    stepping,
-)
-from cobra_rl.evaluation.vision import (
-    TEST_SEED,
-    VALIDATION_SEED,
-    Scenes,
-    Scorer,
-    Scores,
-    fixed_scenes,
-    fresh_frames,
-    in_batches,
-)
+from cobra_rl.evaluation import pushing, vision
+from cobra_rl.evaluation.vision import Scenes, Scorer, Scores
 from cobra_rl.models.exploration import Exploration
 from cobra_rl.models.world import WorldModel
 from cobra_rl.spriteworld import EnvState, Spriteworld, make
@@ -42,9 +20,9 @@ from cobra_rl.spriteworld.sprites import front_most
 PROPOSALS = 128
 
 
-def explore_scenes(env: Spriteworld, scenes: int = 1000, seed: int = VALIDATION_SEED) -> Scenes:
+def explore_scenes(env: Spriteworld, scenes: int = 1000, seed: int = vision.VALIDATION_SEED) -> Scenes:
     """Draw initial scenes with at least one sprite; the same for the same arguments."""
-    return fixed_scenes(env, scenes, min_sprites=1, seed=seed)
+    return vision.fixed_scenes(env, scenes, min_sprites=1, seed=seed)
 
 
 @jax.jit
@@ -55,18 +33,11 @@ def _struck(state: EnvState, actions: Float[Array, "P A"]) -> Int[Array, " P"]:
 
 
 def policy_scores(proposals: Float[np.ndarray, "B P A"], scenes: Scenes, counted: Bool[np.ndarray, "B N"]) -> Scores:
-    """Measure what proposals do: how many strike a sprite, and how motions are spread.
+    """Measure the share of proposals that strike a sprite, that of counted sprites struck by any, and their motions.
 
-    Args:
-      proposals: actions for each scene.
-      scenes: the scenes.
-      counted: the sprites that should be struck: those at least half visible.
-
-    Returns:
-      The share of proposals that strike a sprite, the share of sprites struck by any, and the rarest and the most
-      frequent of eight directions of motion, relative to uniform motions.
+    Of eight directions of motion, the rarest and the most frequent count, relative to uniform motions.
     """
-    struck = np.asarray(_struck(states_from(scenes.sprites), jnp.asarray(proposals)))
+    struck = np.asarray(_struck(pushing.states_from(scenes.sprites), jnp.asarray(proposals)))
     found = (struck[:, :, None] == np.arange(counted.shape[1])).any(axis=1)
     motion = proposals[..., 2:] - 0.5
     octant = np.floor((np.arctan2(motion[..., 1], motion[..., 0]) / (2 * np.pi) % 1.0) * 8).astype(int)
@@ -81,51 +52,39 @@ def policy_scores(proposals: Float[np.ndarray, "B P A"], scenes: Scenes, counted
 
 def quick_explore_scores(world: WorldModel, env: Spriteworld, scenes: Scenes) -> Scores:
     """Measure what a few proposals strike and how well a push is imagined: for use while training."""
-    looked = look(world, env, scenes)
+    looked = pushing.look(world, env, scenes)
     proposals = np.asarray(world.propose(looked.slots, jax.random.key(0), 16))
-    pushes = push_scores(looked)
+    pushes = pushing.push_scores(looked)
     names = ("position_error", "others_drift", "empty_drift", "ratio_to_encoded", "ratio_to_unchanged")
     return {"hit_rate": policy_scores(proposals, scenes, looked.counted)["hit_rate"]} | {n: pushes[n] for n in names}
 
 
 def explore_scores(env: Environment, scenes: int) -> Scorer:
-    """Build the scores by which a world model is followed while it is trained.
+    """Build the scores by which a world model is followed while it is trained, on some held-out scenes.
 
-    Args:
-      env: the environment; where it is a Spriteworld, what happens to its sprites is scored.
-      scenes: how many held-out pictures to look at.
-
-    Returns:
-      A function from a world model to `quick_explore_scores`; in other environments, to `pixel_scores`.
+    They are `quick_explore_scores` in Spriteworld, and `pixel_scores` in other environments.
     """
     if isinstance(env, Spriteworld):
         data = explore_scenes(env, scenes)
         return Scorer(data.images, lambda world: quick_explore_scores(world, env, data))
-    states, images = fresh_frames(env, scenes)
+    states, images = vision.fresh_frames(env, scenes)
     return Scorer(images, lambda world: pixel_scores(world, env, states, images))
 
 
-def pixel_scores(world: WorldModel, env: Environment, states: Any, images: Images, seed: int = 0) -> Scores:
+def pixel_scores(world: WorldModel, env: Environment, states: Any, images: vision.Images, seed: int = 0) -> Scores:
     """Score imagination and curiosity by pictures alone, in any environment.
 
-    Args:
-      world: the world model.
-      env: the environment.
-      states: of B episodes.
-      images: their pictures.
-      seed: decides actions and noise.
-
-    Returns:
-      The pixel error of what is imagined of random actions, relative to encoding the truth and to predicting no
-      change; the share of the policy's actions that change the picture, and of random ones.
+    The pixel error of what is imagined of random actions is relative to encoding the truth and to predicting no change;
+    "changed" is the share of the policy's actions that change the picture.
     """
     act_key, step_key, policy_key = jax.random.split(jax.random.key(seed), 3)
-    slots = in_batches(world.encode, images)
+    slots = vision.in_batches(world.encode, images)
     keys = jax.random.split(step_key, len(images))
     uniform = np.asarray(jax.random.uniform(act_key, (len(images), env.action_size)))
     proposed = np.asarray(world.propose(slots, policy_key, 1))[:, 0]
-    after, after_proposed = (np.asarray(stepping(env)(keys, states, actions)[1]) for actions in (uniform, proposed))
-    scores = compare_errors(world, slots, np.asarray(world.imagine(slots, uniform).slots), after)
+    step = pushing.stepping(env)
+    after, after_proposed = (np.asarray(step(keys, states, actions)[1]) for actions in (uniform, proposed))
+    scores = pushing.compare_errors(world, slots, np.asarray(world.imagine(slots, uniform).slots), after)
     return {
         "ratio_to_encoded": scores["ratio_to_encoded"],
         "ratio_to_unchanged": scores["ratio_to_unchanged"],
@@ -135,22 +94,12 @@ def pixel_scores(world: WorldModel, env: Environment, states: Any, images: Image
 
 
 def evaluate_explore(
-    world: WorldModel, env: Spriteworld | None = None, scenes: int = 1000, seed: int = TEST_SEED
+    world: WorldModel, env: Spriteworld | None = None, scenes: int = 1000, seed: int = vision.TEST_SEED
 ) -> dict[str, float | list[float]]:
-    """Measure all scores on held-out scenes.
-
-    Args:
-      world: the world model.
-      env: the environment; by default that of exploration.
-      scenes: how many scenes to look at.
-      seed: decides scenes and actions.
-
-    Returns:
-      Metrics by name; those of roll-outs are lists, a number for each step.
-    """
+    """Measure all scores on held-out scenes, by default of exploration; roll-outs have a number for each step."""
     env = env or make("exploration")
     data = explore_scenes(env, scenes, seed)
-    looked = look(world, env, data)
+    looked = pushing.look(world, env, data)
     key = jax.random.key(seed)
     proposals = np.asarray(world.propose(looked.slots, key, PROPOSALS))
     uniform = np.random.default_rng(seed).random(proposals.shape)
@@ -158,16 +107,16 @@ def evaluate_explore(
         **policy_scores(proposals, data, looked.counted),
         "hit_rate_uniform": policy_scores(uniform, data, looked.counted)["hit_rate"],
         **_deformations(world, looked.slots, key),
-        **push_scores(looked, seed),
+        **pushing.push_scores(looked, seed),
     }
     for ending, curious in (("", True), ("_uniform", False)):
-        found, ceiling = error_correlation(looked, curious)
+        found, ceiling = pushing.error_correlation(looked, curious)
         scores |= {f"error_correlation{ending}": found, f"error_correlation_ceiling{ending}": ceiling}
-    rollouts = {f"rollout_{name}": values for name, values in rollout_scores(looked, seed).items()}
+    rollouts = {f"rollout_{name}": values for name, values in pushing.rollout_scores(looked, seed).items()}
     return scores | rollouts | {"scenes": float(scenes)}
 
 
-def _deformations(world: WorldModel, slots: Slots, key: Array) -> Scores:
+def _deformations(world: WorldModel, slots: pushing.Slots, key: Array) -> Scores:
     """Measure mean absolute deformations of the two clicks, on average over the mixture; without a policy, none."""
     if not isinstance(world.exploration, Exploration):
         return {}

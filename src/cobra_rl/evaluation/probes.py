@@ -65,13 +65,8 @@ class Probes:
     def errors(self, slots: Slots, sprites: Sprites) -> dict[str, Float[np.ndarray, " S"]]:
         """Measure the absolute error of each sprite's factors.
 
-        Args:
-          slots: the slots to read.
-          sprites: the sprites matched to them.
-
-        Returns:
-          Errors by factor: x and y in frame widths; hue in turns, at most 0.5; angle in turns of the shape's own
-          symmetry, at most 0.5, NaN for circles; shape is 0 or 1.
+        x and y in frame widths; hue in turns, at most 0.5; angle in turns of the shape's own symmetry, at most 0.5,
+        NaN for circles; shape is 0 or 1.
         """
         inputs = self.position.standardise(slots)
         outputs = {name: np.asarray(out) for name, out in _predict(self.nets, jnp.asarray(inputs)).items()}
@@ -89,17 +84,7 @@ class Probes:
 
 
 def fit_probes(slots: Slots, sprites: Sprites, seed: int = 0, steps: int = STEPS) -> Probes:
-    """Fit all probes.
-
-    Args:
-      slots: the slots to read.
-      sprites: the sprites matched to them.
-      seed: decides the initial weights of the MLPs and their batches.
-      steps: gradient steps of the MLPs.
-
-    Returns:
-      The fitted probes.
-    """
+    """Fit all probes to slots and the sprites matched to them."""
     if len(slots) < 2:
         raise ValueError(f"Probes cannot be fitted to {len(slots)} sprites; evaluate on more scenes.")
     position = PositionProbe.fit(slots, np.asarray(sprites.position))
@@ -115,16 +100,9 @@ def fit_probes(slots: Slots, sprites: Sprites, seed: int = 0, steps: int = STEPS
 
 
 def probe_scores(probes: Probes, slots: Slots, sprites: Sprites) -> dict[str, float]:
-    """Measure the mean errors of probes.
+    """Measure mean errors: position in frame widths, hue in turns, angle in degrees (modulo the shape's symmetry).
 
-    Args:
-      probes: fitted on other sprites.
-      slots: the slots to read.
-      sprites: the sprites matched to them.
-
-    Returns:
-      Position error in frame widths, hue error in turns, angle error in degrees (modulo the shape's symmetry), and the
-      share of shapes that are read right. An error is NaN if no sprite has the factor.
+    An error is NaN if no sprite has the factor.
     """
     errors = probes.errors(slots, sprites)
     degrees = errors["angle"] * 360.0 / np.maximum(TURNS[np.asarray(sprites.shape)], 1)
@@ -143,15 +121,8 @@ def probe_scores(probes: Probes, slots: Slots, sprites: Sprites) -> dict[str, fl
 def importances(probes: Probes, slots: Slots, sprites: Sprites, seed: int = 0) -> Float[np.ndarray, "M F"]:
     """Measure how much worse each factor is read when one latent is shuffled among the sprites.
 
-    Args:
-      probes: fitted on other sprites.
-      slots: the slots to read.
-      sprites: the sprites matched to them.
-      seed: decides the permutations.
-
-    Returns:
-      The rise of the error, in units of the error when whole slots are shuffled, so that factors compare, and one that
-      the probes cannot read counts for little. Factors that do not vary are left out.
+    In units of the error when whole slots are shuffled, so that factors compare, and one that the probes cannot read
+    counts for little. Factors that do not vary are left out.
     """
     rng = np.random.default_rng(seed)
 
@@ -177,12 +148,8 @@ def importances(probes: Probes, slots: Slots, sprites: Sprites, seed: int = 0) -
 def disentanglement(importance: Float[np.ndarray, "M F"]) -> float:
     """Compute DCI disentanglement (Eastwood and Williams, 2018): 1 if each latent matters to one factor only.
 
-    Args:
-      importance: of each latent to each factor. Of the transpose, the result is DCI's completeness: 1 if each factor
-        depends on one latent only; here hue and angle, which are circles, can hardly do with one.
-
-    Returns:
-      One minus the entropy of each latent's importances over the factors, weighted by how much the latent matters.
+    One minus the entropy of each latent's importances over the factors, weighted by how much the latent matters. Of the
+    transpose it is DCI's completeness; here hue and angle, which are circles, can hardly do with one latent each.
     """
     total = importance.sum(axis=1, keepdims=True)
     share = importance / np.where(total > 0.0, total, 1.0)

@@ -1,7 +1,6 @@
 """Pushes of sprites, and how well a world model imagines them.
 
-Axes: B scenes, N sprites, K slots, M latents, A action dimension. An action of Spriteworld is a position click and a
-motion click, two dimensions each. Distances are in frame widths.
+An action of Spriteworld is a position click and a motion click, two dimensions each. Distances are in frame widths.
 """
 
 import functools
@@ -11,32 +10,32 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int, UInt8
+from jaxtyping import Bool, Float, Int
 
 from cobra_rl.evaluation.probes import PositionProbe
 from cobra_rl.evaluation.segmentation import match
 from cobra_rl.evaluation.task import noise_free
-from cobra_rl.evaluation.vision import Scenes, Scores, in_batches, see
+from cobra_rl.evaluation.vision import Images, Scenes, Scores, in_batches, matched_slots, see
 from cobra_rl.models.world import WorldModel
 from cobra_rl.spriteworld import EnvState, Sprites, Spriteworld
 from cobra_rl.spriteworld.base import Environment
 
 ROLLOUT = 5  # steps
 
-Images = UInt8[np.ndarray, "B H W 3"]
 Slots = Float[np.ndarray, "B K M"]
+Chosen = Int[np.ndarray, " B"]  # a sprite of each scene
 
 
 class Push(NamedTuple):
     """One push in each scene, without motion noise."""
 
     action: Float[np.ndarray, "B A"]
-    sprite: Int[np.ndarray, " B"]  # the one to be pushed, -1 for none
+    sprite: Chosen  # the one to be pushed, -1 for none
     images: Images  # after it
     states: EnvState
 
 
-def push(env: Spriteworld, states: EnvState, action: Float[np.ndarray, "B A"], sprite: Int[np.ndarray, " B"]) -> Push:
+def push(env: Spriteworld, states: EnvState, action: Float[np.ndarray, "B A"], sprite: Chosen) -> Push:
     """Take one step in each scene, without motion noise; `sprite`, which the action aims at, is only recorded."""
     keys = jax.random.split(jax.random.key(0), len(sprite))  # nothing is drawn from them
     after, images = stepping(noise_free(env))(keys, states, jnp.asarray(action, jnp.float32))
@@ -61,18 +60,10 @@ def states_from(sprites: Sprites) -> EnvState:
     return EnvState(sprites, jnp.int32(0))
 
 
-def aim(
-    labels: Int[np.ndarray, "B H W"], sprite: Int[np.ndarray, " B"], rng: np.random.Generator
-) -> Float[np.ndarray, "B 2"]:
-    """Click on each scene's sprite: the centre of its pixel nearest to the middle of what is seen of it.
+def aim(labels: Int[np.ndarray, "B H W"], sprite: Chosen, rng: np.random.Generator) -> Float[np.ndarray, "B 2"]:
+    """Click on each scene's sprite: (x, y) of the pixel nearest to the middle of what is seen of it, in [0, 1], y up.
 
-    Args:
-      labels: the sprite that each pixel shows.
-      sprite: the one to click on; -1 for a random pixel of the background.
-      rng: chooses that pixel.
-
-    Returns:
-      Position clicks (x, y) in [0, 1], y up.
+    Where `sprite` is -1, a random pixel of the background is clicked on.
     """
     clicks, size = [], labels.shape[1]
     for picture, index in zip(labels, sprite, strict=True):
@@ -101,13 +92,12 @@ def look(world: WorldModel, env: Spriteworld, scenes: Scenes) -> Looked:
     """Encode scenes of an environment, match sprites to slots, and fit the position probe."""
     seen = see(world, scenes)
     found = match(seen.attention, scenes.areas)
-    scene, sprite = np.nonzero(found.counted)
-    slots = seen.slots[scene, found.slot[scene, sprite]]
-    probe = PositionProbe.fit(slots, np.asarray(scenes.sprites.position)[scene, sprite])
+    slots, sprites = matched_slots(seen, scenes)
+    probe = PositionProbe.fit(slots, np.asarray(sprites.position))
     return Looked(world, env, scenes, seen.slots, found.slot, found.counted, probe)
 
 
-def _choose_sprites(looked: Looked, rng: np.random.Generator) -> tuple[Looked, Int[np.ndarray, " B"]]:
+def _choose_sprites(looked: Looked, rng: np.random.Generator) -> tuple[Looked, Chosen]:
     """Keep the scenes with a visible sprite, and choose one of each."""
     some = np.nonzero(looked.counted.any(axis=1))[0]
     sprites = jax.tree.map(lambda factor: factor[some], looked.scenes.sprites)
@@ -118,15 +108,7 @@ def _choose_sprites(looked: Looked, rng: np.random.Generator) -> tuple[Looked, I
 
 
 def push_scores(looked: Looked, seed: int = 0) -> Scores:
-    """Score the imagination of one noise-free push of a visible sprite in each scene, and of one click on nothing.
-
-    Args:
-      looked: the scenes as the world model sees them.
-      seed: decides sprites and motions.
-
-    Returns:
-      The position error of the pushed sprite, the drift of others, pixel errors, and their ratios.
-    """
+    """Score the imagination of one noise-free push of a visible sprite in each scene, and of one click on nothing."""
     rng = np.random.default_rng(seed)
     looked, sprite = _choose_sprites(looked, rng)
     world, scenes, rows = looked.world, looked.scenes, np.arange(len(sprite))
@@ -170,15 +152,7 @@ def _pixel_errors(world: WorldModel, slots: Slots, images: Images) -> Float[np.n
 
 
 def rollout_scores(looked: Looked, seed: int = 0) -> dict[str, list[float]]:
-    """Push a sprite along a line for five steps, T as an RNN on its own predictions.
-
-    Args:
-      looked: the scenes as the world model sees them.
-      seed: decides sprites and motions.
-
-    Returns:
-      Position error and pixel error after each step.
-    """
+    """Push a sprite along a line, T as an RNN on its own predictions: position and pixel error after each step."""
     rng = np.random.default_rng(seed)
     looked, sprite = _choose_sprites(looked, rng)
     rows, slots, states = np.arange(len(sprite)), looked.slots, states_from(looked.scenes.sprites)
@@ -198,12 +172,7 @@ def rollout_scores(looked: Looked, seed: int = 0) -> dict[str, list[float]]:
 
 
 def error_correlation(looked: Looked, curious: bool, seed: int = 0) -> tuple[float, float]:
-    """Correlate e_pred with L_T on fresh transitions, motion noise included.
-
-    Args:
-      looked: the scenes as the world model sees them.
-      curious: whether actions come from the exploration policy; else they are uniform.
-      seed: decides actions and noise.
+    """Correlate e_pred with L_T on fresh transitions of curious or uniform actions, motion noise included.
 
     Returns:
       The correlation and the best that it could be. Nobody can know the noise: the ceiling is the correlation of L_T

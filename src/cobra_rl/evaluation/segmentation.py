@@ -16,38 +16,16 @@ Overlap = Int[np.ndarray, "B rows K"]
 
 
 def count_overlap(truth: Int[np.ndarray, "*B P"], guess: Int[np.ndarray, "*B P"], sprites: int, slots: int) -> Overlap:
-    """Count the pixels of each sprite in each slot.
-
-    Args:
-      truth: the sprite that each pixel shows, in [-1, sprites).
-      guess: the slot that it is seen in, in [0, slots).
-      sprites: N.
-      slots: K.
-
-    Returns:
-      Counts by scene, sprite (row 0 is the background) and slot.
-    """
+    """Count the pixels of each sprite in each slot, from labels in [-1, sprites) and [0, slots)."""
     truth, guess = (labels.reshape(-1, labels.shape[-1]).astype(np.int64) for labels in (truth, guess))
     rows = 1 + sprites
     cells = (np.arange(len(truth))[:, None] * rows + truth + 1) * slots + guess
     return np.bincount(cells.ravel(), minlength=len(truth) * rows * slots).reshape(-1, rows, slots)
 
 
-def adjusted_rand_index(truth: Int[np.ndarray, "*B P"], guess: Int[np.ndarray, "*B P"]) -> Float[np.ndarray, "*B"]:
-    """Measure the agreement of two labellings.
+def adjusted_rand_index(overlap: Overlap) -> Float[np.ndarray, " B"]:
+    """Measure the agreement of two labellings: 1 where they are the same but for names, 0 as by chance."""
 
-    Args:
-      truth: labels of points; those with a negative label are left out.
-      guess: other labels of the same points.
-
-    Returns:
-      1 where the labellings are the same but for names, 0 as by chance.
-    """
-    overlap = count_overlap(truth, guess, int(truth.max(initial=0)) + 1, int(guess.max(initial=0)) + 1)
-    return _adjusted_rand_index(overlap[:, 1:]).reshape(truth.shape[:-1])
-
-
-def _adjusted_rand_index(overlap: Overlap) -> Float[np.ndarray, " B"]:
     def pairs(counts: np.ndarray) -> np.ndarray:
         return (counts * (counts - 1) / 2).reshape(len(overlap), -1).sum(axis=1)
 
@@ -63,7 +41,7 @@ def foreground_ari(overlap: Overlap) -> Float[np.ndarray, " B"]:
     """Compute the FG-ARI of each scene: over the sprites' pixels only; NaN where fewer than two are visible."""
     sprites = overlap[:, 1:]
     visible = (sprites.sum(axis=2) > 0).sum(axis=1)
-    return np.where(visible >= 2, _adjusted_rand_index(sprites), np.nan)
+    return np.where(visible >= 2, adjusted_rand_index(sprites), np.nan)
 
 
 class Match(NamedTuple):
@@ -76,15 +54,7 @@ class Match(NamedTuple):
 
 
 def match(overlap: Overlap, areas: Int[np.ndarray, "B N"]) -> Match:
-    """Give each sprite its slot.
-
-    Args:
-      overlap: what `count_overlap` returned.
-      areas: how many pixels each sprite would have if none hid it.
-
-    Returns:
-      The slot of each sprite, and how well it fits.
-    """
+    """Give each sprite its slot; `areas` is how many pixels each would have if none hid it."""
     sprites = overlap[:, 1:]
     visible, slot, inside = sprites.sum(axis=2), sprites.argmax(axis=2), sprites.max(axis=2)
     background = overlap[:, 0].argmax(axis=1)
@@ -98,14 +68,9 @@ def match(overlap: Overlap, areas: Int[np.ndarray, "B N"]) -> Match:
 
 
 def match_shares(found: Match) -> dict[str, float]:
-    """Measure what became of the counted sprites.
+    """Measure shares of the counted sprites, which add up to 1; NaN if there are none.
 
-    Args:
-      found: what `match` returned.
-
-    Returns:
-      Shares that add up to 1, NaN if there are no sprites: `alone` has a slot to itself, `split` lies in several,
-      `shared` lies in one, with others or the background.
+    alone: has a slot to itself. split: lies in several. shared: lies in one, with others or the background.
     """
     whole, pure = found.whole[found.counted], found.pure[found.counted]
     shares = {"alone": whole & pure, "split": ~whole, "shared": whole & ~pure}

@@ -46,27 +46,16 @@ class Summary(NamedTuple):
 
 
 def exact(value: Number) -> Exact:
-    """Convert a number to the fraction that its shortest decimal states: 0.995 to 199/200.
-
-    Args:
-      value: an integer, a fraction, or a float that is finite or infinite.
-
-    Returns:
-      A fraction, or math.inf.
-    """
+    """Convert a number to the fraction that its shortest decimal states: 0.995 to 199/200; infinity stays."""
     if isinstance(value, Fraction) or value == math.inf:
         return value if isinstance(value, Fraction) else math.inf
     return Fraction(str(value))
 
 
 def interquartile_mean(values: Values) -> Exact:
-    """Compute the mean of the middle half of the values; at its edges, values count in part.
+    """Compute the exact mean of the middle half of the values, one per seed; at its edges, values count in part.
 
-    Args:
-      values: one number per seed; math.inf is larger than all others.
-
-    Returns:
-      The exact mean; math.inf if an infinite value lies within the middle half.
+    It is math.inf if an infinite value lies within the middle half.
     """
     ordered = sorted(exact(value) for value in values)
     weights = _weights(len(ordered))
@@ -77,18 +66,10 @@ def interquartile_mean(values: Values) -> Exact:
 
 
 def bootstrap_interval(values: Values, level: float = LEVEL, draws: int = DRAWS) -> tuple[Exact, Exact]:
-    """Compute the percentile bootstrap interval of the interquartile mean.
+    """Compute the percentile bootstrap interval of the interquartile mean: two of the resampled means, chosen by rank.
 
     Seeds are resampled with NumPy's generator 0, whose integers do not depend on the processor; all sums
-    are sums of integers.
-
-    Args:
-      values: one number per seed; math.inf is larger than all others.
-      level: share of the resampled means that lie within the interval.
-      draws: number of resamples.
-
-    Returns:
-      Lower and upper end: two of the resampled means, chosen by rank.
+    are sums of integers. The share `level` of the resampled means lies within the interval.
     """
     exacts = [exact(value) for value in values]
     seeds = len(exacts)
@@ -123,14 +104,7 @@ def _weights(seeds: int) -> Int[np.ndarray, " S"]:
 
 
 def summary(values: Values) -> Summary:
-    """Compute the interquartile mean over seeds and its 95 % bootstrap interval.
-
-    Args:
-      values: one number per seed.
-
-    Returns:
-      The summary; `str` of it is the cell of a table of success rates.
-    """
+    """Compute the interquartile mean over seeds and its 95 % bootstrap interval."""
     return _summary(tuple(exact(value) for value in values))
 
 
@@ -147,11 +121,7 @@ def or_never(counts: Sequence[int | None]) -> list[float | int]:
 def count_summary(counts: Sequence[int | None]) -> str:
     """Write steps or episodes that seeds needed: "1,854", "1,854; 4 of 5 seeds" or "2 of 5 seeds".
 
-    Args:
-      counts: one count per seed; None for a seed that never got there.
-
-    Returns:
-      The interquartile mean unless it is infinite, and how many seeds got there unless all did.
+    None is a seed that never got there. An infinite mean is left out, and so is how many got there if all did.
     """
     mean = interquartile_mean(or_never(counts))
     reached = sum(value is not None for value in counts)

@@ -1,7 +1,4 @@
-"""Measures of the task phase: success of greedy episodes, the window of 90 %, and policies to compare with.
-
-Axes: E episodes played side by side, A action dimension, P proposals.
-"""
+"""Measures of the task phase: success of greedy episodes, the window of 90 %, and policies to compare with."""
 
 import dataclasses
 import functools
@@ -20,15 +17,16 @@ from cobra_rl.spriteworld.base import Environment, auto_reset
 
 WINDOW, ENOUGH = 30, 27  # episodes, and how many of them must succeed: 90 %
 CONTEXT = {"random": "random policy", "bound": "one-step search that knows all"}  # what to compare with
+Envs = Mapping[str, Environment]  # by mode, such as {"train": ..., "test": ...}
 SIDE_BY_SIDE = 16  # episodes; more take longer per image, and wait longer for the last one
 
 
 class Played(NamedTuple):
-    """Episodes, each played to its end."""
+    """Episodes, each played to its end; within a turn, to the present step."""
 
-    success: Bool[np.ndarray, " E"]
-    reward: Float[np.ndarray, " E"]  # of the last step
-    steps: Int[np.ndarray, " E"]
+    success: Bool[np.ndarray | Array, " E"]
+    reward: Float[np.ndarray | Array, " E"]  # of the last step
+    steps: Int[np.ndarray | Array, " E"]
 
 
 class Playing(NamedTuple):
@@ -39,69 +37,39 @@ class Playing(NamedTuple):
     age: Int[Array, " E"]  # steps taken since it began
 
 
-class Turn(NamedTuple):
-    """What one step of each episode came to."""
-
-    done: Bool[Array, " E"]
-    success: Bool[Array, " E"]
-    reward: Float[Array, " E"]
-    steps: Int[Array, " E"]
-
-
 def play_episodes(policy: Policy, params: Any, env: Environment, episodes: int, seed: int) -> Played:
-    """Play episodes from fresh scenes; where one ends, the next begins.
+    """Play episodes from fresh scenes, each to its end; it compiles once for each policy and environment.
 
-    Args:
-      policy: how to act; compiled once for each environment.
-      params: what the policy learnt.
-      env: the environment.
-      episodes: how many episodes to play.
-      seed: decides scenes, noise and actions; an episode's do not depend on how many are played.
-
-    Returns:
-      Success, last reward and length of each episode.
+    `seed` decides scenes, noise and actions; an episode's do not depend on how many are played.
     """
     begin, turn = _compiled(policy, env)
     key, limit = jax.random.key(seed), jnp.int32(episodes)
     playing: Playing = begin(key)
     played = Played(np.zeros(episodes, bool), np.zeros(episodes), np.zeros(episodes, int))
     while ((number := np.asarray(playing.episode)) < episodes).any():
-        playing, outcome = turn(params, playing, key, limit)
-        done, *values = (np.asarray(value) for value in outcome)
-        ended = done & (number < episodes)
-        for kept, value in zip(played, values, strict=True):
-            kept[number[ended]] = value[ended]
+        playing, done, outcome = turn(params, playing, key, limit)
+        ended = np.asarray(done) & (number < episodes)
+        for kept, values in zip(played, outcome, strict=True):
+            kept[number[ended]] = np.asarray(values)[ended]
     return played
 
 
 def visited(policy: Policy, params: Any, env: Environment, scenes: int, seed: int, every: int = 4) -> Any:
-    """Collect states in which a policy has to act: those of every fourth step of episodes side by side.
-
-    Args:
-      policy: how to act.
-      params: what the policy learnt.
-      env: the environment.
-      scenes: how many states to collect.
-      seed: decides scenes, noise and actions.
-      every: steps between two states of an episode.
-
-    Returns:
-      States with a leading axis of length `scenes`.
-    """
+    """Collect `scenes` states in which a policy has to act, batched: those of every fourth step of episodes."""
     begin, turn = _compiled(policy, env)
     key, limit = jax.random.key(seed), jnp.int32(2**31 - 1)
     playing: Playing = begin(key)
     kept = [playing.states]
     while len(kept) * SIDE_BY_SIDE < scenes:
         for _ in range(every):
-            playing, _ = turn(params, playing, key, limit)
+            playing, *_ = turn(params, playing, key, limit)
         kept.append(playing.states)
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[:scenes], *kept)
 
 
 @functools.cache
 def _compiled(policy: Policy, env: Environment) -> tuple[Callable, Callable]:
-    """Compile (key -> Playing) and (params, Playing, key, limit -> Playing, Turn)."""
+    """Compile (key -> Playing) and (params, Playing, key, limit -> Playing, done, Played)."""
 
     def keys_of(key, episodes, step):
         return jax.vmap(lambda episode, t: jax.random.fold_in(jax.random.fold_in(key, episode), t))(episodes, step)
@@ -116,30 +84,17 @@ def _compiled(policy: Policy, env: Environment) -> tuple[Callable, Callable]:
         observations = states if policy.sees_state else jax.vmap(env.draw)(states)
         actions = policy.act(params, observations, act_keys)
         step = jax.vmap(env.advance)(step_keys, states, actions)
-        outcome = Turn(step.done, step.terminated, step.reward, age + 1)
+        outcome = Played(step.terminated, step.reward, age + 1)
         ended = step.done & (episode < limit)
         episode = jnp.where(ended, episode.max() + jnp.cumsum(ended), episode)
         states = jax.vmap(functools.partial(auto_reset, env))(keys_of(key, episode, 0 * episode), step)
-        return Playing(states, episode, jnp.where(step.done, 0, age + 1)), outcome
+        return Playing(states, episode, jnp.where(step.done, 0, age + 1)), step.done, outcome
 
     return jax.jit(begin), eqx.filter_jit(turn)
 
 
-def greedy_scores(
-    policy: Policy, params: Any, envs: Mapping[str, Environment], episodes: int, seed: int
-) -> dict[str, float]:
-    """Measure success, last reward and length of episodes in each mode.
-
-    Args:
-      policy: how to act.
-      params: what the policy learnt.
-      envs: the environment of each mode, such as {"train": ..., "test": ...}.
-      episodes: how many to play in each.
-      seed: decides scenes, noise and actions.
-
-    Returns:
-      Means over episodes: "success_train", "reward_train", "steps_train", and so on for each mode.
-    """
+def greedy_scores(policy: Policy, params: Any, envs: Envs, episodes: int, seed: int) -> dict[str, float]:
+    """Measure means over episodes in each mode: "success_train", "reward_train" (of the last step), "steps_train"."""
     scores = {}
     for mode, env in envs.items():
         played = play_episodes(policy, params, env, episodes, seed)
@@ -167,12 +122,7 @@ def noise_free(env: Spriteworld) -> Spriteworld:
 def knowing(env: Spriteworld, proposals: int = 128) -> Policy:
     """Return an upper bound: the one-step search with the true state, the true noise-free dynamics and the true task.
 
-    Args:
-      env: the environment that it knows.
-      proposals: how many actions it compares; they click at random points near a random sprite's centre.
-
-    Returns:
-      A policy that acts on states and has no parameters.
+    It compares actions that click at random points near a random sprite's centre.
     """
     still = noise_free(env)
 
@@ -190,16 +140,10 @@ def knowing(env: Spriteworld, proposals: int = 128) -> Policy:
     return Policy(lambda _, states, keys: jax.vmap(best)(states, keys), sees_state=True)
 
 
-def context(envs: Mapping[str, Environment], episodes: int, seed: int) -> dict[str, dict[str, float]]:
+def context(envs: Envs, episodes: int, seed: int) -> dict[str, dict[str, float]]:
     """Measure what an agent is compared with: a random policy and, in Spriteworld, the bound that knows all.
 
-    Args:
-      envs: the environment of each mode.
-      episodes: how many to play in each.
-      seed: decides scenes, noise and actions.
-
-    Returns:
-      For "random" and "bound": success by mode ("train") and the last reward ("reward_train").
+    For "random" and "bound" it returns success by mode ("train") and the last reward ("reward_train").
     """
     found: dict[str, dict[str, float]] = {}
     for mode, env in envs.items():
@@ -214,14 +158,9 @@ def context(envs: Mapping[str, Environment], episodes: int, seed: int) -> dict[s
 
 
 def normalised_reward(scores: Mapping[str, float], context: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Put last rewards on a scale where a random policy has 0 and the bound has 1.
+    """Put `greedy_scores`' last rewards on a scale where, by `context`, a random policy has 0 and the bound has 1.
 
-    Args:
-      scores: what `greedy_scores` returned.
-      context: what `context` returned.
-
-    Returns:
-      "normalised_reward_train" and so on, for each mode that has a bound above the random policy.
+    Modes without a bound above the random policy are left out.
     """
     normalised = {}
     for name, high in context.get("bound", {}).items():

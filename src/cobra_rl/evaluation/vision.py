@@ -1,7 +1,4 @@
-"""Scores of a vision module on held-out scenes: decomposition, reconstruction, and what slots say about sprites.
-
-Axes: B scenes, N sprites, K slots, M latents, S sprites of all scenes, H W C image.
-"""
+"""Scores of a vision module on held-out scenes: decomposition, reconstruction, and what slots say about sprites."""
 
 import functools
 from collections.abc import Callable
@@ -26,13 +23,14 @@ TEST_SEED, VALIDATION_SEED = 1905, 9275  # scenes to report on, scenes to choose
 
 Vision = VisionModel | WorldModel
 Scores = dict[str, float]
+Images = UInt8[np.ndarray, "B H W 3"]
 
 
 @dataclass(frozen=True)
 class Scorer:
     """A function from a model to its scores, for use while training."""
 
-    images: UInt8[np.ndarray, "B H W 3"]  # the pictures that it looks at
+    images: Images  # the pictures that it looks at
     score: Callable[[Any], Scores]
 
     def __call__(self, model: Any) -> Scores:
@@ -44,7 +42,7 @@ class Scorer:
 class Scenes:
     """Pictures and the truth about them, as numpy arrays."""
 
-    images: UInt8[np.ndarray, "B H W 3"]
+    images: Images
     labels: Int[np.ndarray, "B H W"]  # the sprite that a pixel shows, or -1
     areas: Int[np.ndarray, "B N"]  # pixels that each sprite would have if none hid it
     sprites: Sprites  # each factor has a leading axis B
@@ -60,17 +58,7 @@ class Seen(NamedTuple):
 
 
 def fixed_scenes(env: Spriteworld, scenes: int = 256, min_sprites: int = 2, seed: int = VALIDATION_SEED) -> Scenes:
-    """Draw initial scenes of an environment; the same for the same arguments.
-
-    Args:
-      env: the environment.
-      scenes: how many scenes to draw.
-      min_sprites: scenes with fewer sprites are left out.
-      seed: decides the scenes.
-
-    Returns:
-      The scenes, with the truth about them.
-    """
+    """Draw initial scenes with at least `min_sprites` sprites; the same for the same arguments."""
     if min_sprites > env.spec.capacity:
         raise ValueError(f"{env} has no scenes with {min_sprites} sprites; min_sprites is at most {env.spec.capacity}.")
     draw_states, look = _compiled(env)
@@ -104,17 +92,7 @@ def _compiled(env: Spriteworld) -> tuple[Callable, Callable]:
 
 
 def in_batches(function: Callable[[Any], Any], data: Any) -> Any:
-    """Apply a function to arrays [B, ...] a batch at a time.
-
-    The last batch is filled up, so that nothing compiles twice.
-
-    Args:
-      function: of a tree of arrays [BATCH, ...].
-      data: a tree of arrays [B, ...].
-
-    Returns:
-      What the function returns, as arrays [B, ...].
-    """
+    """Apply a function to arrays [B, ...] a batch at a time, the last filled up, so that nothing compiles twice."""
     count = len(jax.tree.leaves(data)[0])
     results = []
     for start in range(0, count, BATCH):
@@ -155,37 +133,28 @@ def quick_scores(vision: Vision, scenes: Scenes) -> Scores:
 
 
 def vision_scores(env: Environment, scenes: int) -> Scorer:
-    """Build the scores by which a vision module is followed while it is trained.
+    """Build the scores by which a vision module is followed while it is trained, on some held-out scenes.
 
-    Args:
-      env: the environment; where it is a Spriteworld, the decomposition into sprites is scored.
-      scenes: how many held-out pictures to look at.
-
-    Returns:
-      A function from a model to `quick_scores`; in other environments, to the MSE of V_dec(V_enc(x)) alone.
+    They are `quick_scores` in Spriteworld, and in other environments the MSE of V_dec(V_enc(x)) alone.
     """
     if isinstance(env, Spriteworld):
         data = fixed_scenes(env, scenes, several(env))
         return Scorer(data.images, lambda vision: quick_scores(vision, data))
     images = fresh_frames(env, scenes)[1]
-    return Scorer(images, lambda vision: {"mse": reconstruction_error(vision, images)})
+
+    def errors(vision: Vision) -> Scores:
+        def squared(batch: np.ndarray) -> np.ndarray:
+            return _squared_error(vision.decode(vision.encode(jnp.asarray(batch))).image, batch)
+
+        return {"mse": float(in_batches(squared, images).mean())}
+
+    return Scorer(images, errors)
 
 
-def fresh_frames(
-    env: Environment, frames: int, seed: int = VALIDATION_SEED
-) -> tuple[Any, UInt8[np.ndarray, "B H W 3"]]:
+def fresh_frames(env: Environment, frames: int) -> tuple[Any, Images]:
     """Collect states of episodes of random actions in any environment, and their pictures."""
-    states = visited(random_policy(env.action_size), None, env, frames, seed)
+    states = visited(random_policy(env.action_size), None, env, frames, VALIDATION_SEED)
     return states, in_batches(jax.jit(jax.vmap(env.draw)), states)
-
-
-def reconstruction_error(vision: Vision, images: UInt8[np.ndarray, "B H W 3"]) -> float:
-    """Measure the mean squared error of V_dec(V_enc(x)), RGB in [0, 1]."""
-
-    def errors(images: np.ndarray) -> np.ndarray:
-        return _squared_error(vision.decode(vision.encode(jnp.asarray(images))).image, images)
-
-    return float(in_batches(errors, images).mean())
 
 
 def _squared_error(drawn: Any, images: np.ndarray) -> Float[np.ndarray, " B"]:
@@ -194,34 +163,22 @@ def _squared_error(drawn: Any, images: np.ndarray) -> Float[np.ndarray, " B"]:
 
 def _decomposition(seen: Seen, scenes: Scenes) -> Scores:
     found = match(seen.attention, scenes.areas)
-    aris = foreground_ari(seen.attention)
-    scored = ~np.isnan(aris)  # the same scenes for both masks
-
-    def mean_ari(aris: Float[np.ndarray, " B"]) -> float:
-        return float(aris[scored].mean()) if scored.any() else float("nan")
-
+    aris = foreground_ari(seen.attention), foreground_ari(seen.decoder)
+    scored = ~np.isnan(aris[0])  # the same scenes for both masks
+    attention, decoder = (float(ari[scored].mean()) if scored.any() else float("nan") for ari in aris)
     return {
-        "fg_ari_attention": mean_ari(aris),
-        "fg_ari_decoder": mean_ari(foreground_ari(seen.decoder)),
+        "fg_ari_attention": attention,
+        "fg_ari_decoder": decoder,
         **match_shares(found),
         "mse": float(seen.mse.mean()),
-        "scenes": float(len(aris)),
+        "scenes": float(len(scored)),
         "fg_ari_scenes": float(scored.sum()),
         "sprites": float(found.counted.sum()),
     }
 
 
 def matched_slots(seen: Seen, scenes: Scenes, part: slice = slice(None)) -> tuple[Float[np.ndarray, "S M"], Sprites]:
-    """Return the slots and factors of all sprites that are at least half visible.
-
-    Args:
-      seen: what a vision module makes of the scenes.
-      scenes: the scenes.
-      part: which of them to use.
-
-    Returns:
-      Slots, and the sprites matched to them.
-    """
+    """Return the slots of all sprites at least half visible in a part of the scenes, and these sprites."""
     found = match(seen.attention, scenes.areas)
     scene, sprite = np.nonzero(found.counted)
     within = np.isin(scene, np.arange(len(scenes.images))[part])
@@ -234,26 +191,20 @@ def evaluate_vision(
     vision: Vision,
     env: Spriteworld | None = None,
     scenes: int = 1000,
-    min_sprites: int | None = None,
     seed: int = TEST_SEED,
     probes: bool | Probes = True,
 ) -> Scores:
-    """Measure all scores on held-out initial scenes.
+    """Measure all scores on held-out initial scenes, of two sprites or more unless all have one.
 
     Args:
       vision: a vision module, or a world model with one.
       env: the environment; by default that of exploration.
       scenes: how many scenes to look at.
-      min_sprites: scenes with fewer sprites are left out; by default those with one, unless all have one.
       seed: decides the scenes.
-      probes: True fits probes on the first half of the scenes and scores them on the second; fitted probes are
-        scored on all scenes; False leaves them out.
-
-    Returns:
-      Metrics by name. FG-ARI is NaN if no scene has two visible sprites.
+      probes: True fits probes on half of the scenes and scores them on the other; fitted ones are scored on all.
     """
     env = env or make("exploration")
-    data = fixed_scenes(env, scenes, min_sprites or several(env), seed)
+    data = fixed_scenes(env, scenes, several(env), seed)
     seen = see(vision, data)
     scores = _decomposition(seen, data)
     if isinstance(probes, Probes):
@@ -271,17 +222,9 @@ def _probing(seen: Seen, scenes: Scenes, seed: int) -> tuple[Probes, Scores]:
 
 
 def evaluate_suite(vision: Vision, scenes: int = 1000, task_scenes: int = 200) -> dict[str, Scores]:
-    """Measure the scores on all environments of the suite.
+    """Measure the scores on all environments of the suite, by "variant/task/mode".
 
     A task's few scenes, with few shapes and hues, would not do to fit probes: those of exploration are used.
-
-    Args:
-      vision: a vision module, or a world model with one.
-      scenes: how many scenes of exploration to look at.
-      task_scenes: how many of each task and mode.
-
-    Returns:
-      Metrics by "variant/task/mode".
     """
     results = {}
     for variant in VARIANTS:
