@@ -89,10 +89,9 @@ def test_a_step_is_remembered_and_an_ended_episode_begins_anew(world):
     agent, env = Cobra(TASK["debug"]), make("goal_finding_new_shape")
     assert isinstance(agent, Agent)
     state = begin(agent, env, world, jax.random.key(0))
-    turn = jax.jit(lambda state: step(agent, env, world, state))
     for t in range(1, env.max_steps + 1):
         before = state
-        state, outcome, _ = turn(state)
+        state, outcome, _ = step(agent, env, world, state)
         steps = state.agent.memory.steps
         np.testing.assert_array_equal(steps.slots[t - 1], before.observation)
         np.testing.assert_array_equal(steps.action[t - 1], outcome.action)

@@ -1,4 +1,4 @@
-"""The task phase on the debug preset, with an untrained world: what is left behind, resuming, adding steps and seeds."""
+"""The task phase on the debug preset, with an untrained world: what is left behind, resuming, more steps and seeds."""
 
 import dataclasses
 import json
@@ -57,7 +57,7 @@ def test_a_run_that_crashed_goes_on_as_if_it_had_not(run, quick, tmp_path, monke
     assert whole["seeds"][0]["ends"] != whole["seeds"][1]["ends"] or whole["seeds"][0] != whole["seeds"][1]
     assert json.loads((tmp_path / "whole" / "result.json").read_text())["seeds"] == whole["seeds"]
     with monkeypatch.context() as idle:
-        idle.setattr(task, "_compiled", None)  # what has come to its end is not done again
+        idle.setattr(task, "run", None)  # what has come to its end is not done again
         assert solve(folder=tmp_path / "whole", **run)["seeds"] == whole["seeds"]
 
 

@@ -9,16 +9,18 @@ A model-free agent is a new file with a class of this protocol and a line in `AG
 Axes: B batch, A action dimension, H W C image.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray, UInt8
 
 from cobra_rl.runtime.run import Weights
-from cobra_rl.spriteworld.base import Environment, auto_reset
+from cobra_rl.spriteworld.base import Environment, TimeStep
 
 Params = Any  # all that acting needs, as a pytree
 Observations = Any  # uint8 images [B, H, W, 3]; batched states for a policy that sees them
@@ -49,10 +51,13 @@ class Experience(NamedTuple):
 class Agent(Protocol):
     """A learner. All functions are pure; `State` is any pytree."""
 
-    policy: Policy  # how it acts when it is not learning
+    @property
+    def policy(self) -> Policy:
+        """How it acts when it is not learning."""
+        ...
 
-    def init(self, key: PRNGKeyArray, params: Any, observation: Any) -> Any:
-        """Return a fresh state. `params` is what is frozen, such as the world model."""
+    def init(self, key: PRNGKeyArray, frozen: Any, observation: Any) -> Any:
+        """Return a fresh state. `frozen` is what learning does not change, such as the world model."""
         ...
 
     def params(self, frozen: Any, state: Any) -> Params:
@@ -108,13 +113,15 @@ def begin(agent: Agent, env: Environment, frozen: Any, key: PRNGKeyArray) -> Pla
         The state that `step` takes.
     """
     key, reset_key, agent_key = jax.random.split(key, 3)
-    env_state = env.initial(reset_key)
-    observation = agent.observe(frozen, env.draw(env_state))
+    env_state, image = _compiled_env(env)[0](reset_key)
+    observation = _compiled_agent(agent)[0](frozen, image)
     return Playing(env_state, observation, jnp.float32(0.0), agent.init(agent_key, frozen, observation), key)
 
 
 def step(agent: Agent, env: Environment, frozen: Any, state: Playing) -> tuple[Playing, Outcome, dict]:
     """Take one step of the environment and learn from it; an episode that ends is followed by a fresh one.
+
+    Its parts are compiled one by one, those of the agent once for all environments; the agent's state is used up.
 
     Args:
         agent: The learner.
@@ -125,18 +132,44 @@ def step(agent: Agent, env: Environment, frozen: Any, state: Playing) -> tuple[P
     Returns:
         The next state, what the step came to, and the agent's metrics.
     """
+    initial, advance = _compiled_env(env)
+    observe, explore, update = _compiled_agent(agent)
     key, act_key, step_key, reset_key, learn_key = jax.random.split(state.key, 5)
-    action = agent.explore(frozen, state.agent, state.observation, act_key)
-    after = env.advance(step_key, state.env, action)
-    reached = agent.observe(frozen, env.draw(after.state))
-    experience = Experience(state.observation, state.reward, action, reached, after.reward, after.terminated)
-    learnt, metrics = agent.update(frozen, state.agent, experience, learn_key)
-    env_state = auto_reset(env, reset_key, after)
-    seen = jax.lax.cond(
-        after.done,  # another picture is seen: rare enough to be worth a branch
-        lambda: agent.observe(frozen, env.draw(env_state)),
-        lambda: reached,
-    )
-    reward = jnp.where(after.done, 0.0, after.reward)
+    action = explore(frozen, state.agent, state.observation, act_key)
+    after = advance(step_key, state.env, action)
+    seen = observe(frozen, after.image)
+    experience = Experience(state.observation, state.reward, action, seen, after.reward, after.terminated)
+    learnt, metrics = update((frozen, experience, learn_key), state.agent)
+    env_state, reward = after.state, after.reward
+    if after.done:
+        env_state, image = initial(reset_key)
+        seen, reward = observe(frozen, image), jnp.float32(0.0)
     outcome = Outcome(action, after.reward, after.terminated, after.done)
     return Playing(env_state, seen, reward, learnt, key), outcome, metrics
+
+
+@functools.cache
+def _compiled_env(env: Environment) -> tuple[Callable, Callable]:
+    """Compile the start of an episode and a step, both with their pictures."""
+
+    def initial(key: PRNGKeyArray):
+        state = env.initial(key)
+        return state, env.draw(state)
+
+    def advance(key: PRNGKeyArray, state: Any, action: Float[Array, " A"]) -> TimeStep:
+        after = env.advance(key, state, action)
+        return after._replace(image=env.draw(after.state))
+
+    return jax.jit(initial), jax.jit(advance)
+
+
+@functools.cache
+def _compiled_agent(agent: Agent) -> tuple[Callable, Callable, Callable]:
+    """Compile what an agent does; `update` writes into the memory of the state that it is given."""
+
+    def update(given: tuple, state: Any):
+        frozen, experience, key = given
+        return agent.update(frozen, state, experience, key)
+
+    updates = eqx.filter_jit(update, donate="all-except-first")
+    return eqx.filter_jit(agent.observe), eqx.filter_jit(agent.explore), updates

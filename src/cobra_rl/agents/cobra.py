@@ -114,7 +114,8 @@ class Cobra:
             ended=jnp.zeros(capacity, bool),
         )
         target = jax.tree.map(jnp.copy, predictor)  # buffers of its own: a step may use the state's again
-        return CobraState(predictor, target, _adam(config).init(predictor), Memory(zeros, jnp.int32(0)))
+        optimiser = _adam(config).init(eqx.filter(predictor, eqx.is_array))
+        return CobraState(predictor, target, optimiser, Memory(zeros, jnp.int32(0)))
 
     def params(self, frozen: WorldModel, state: CobraState) -> CobraParams:
         """Return world model and predictor."""

@@ -99,7 +99,7 @@ def _split(words: list[str]) -> tuple[str, list[str]]:
 def _print_help() -> None:
     width = max(map(len, COMMANDS)) + 2
     print("usage: cobra COMMAND [OPTIONS]\n")
-    print(__doc__.partition("\n\n")[2])
+    print((__doc__ or "").partition("\n\n")[2])
     print("commands:")
     for name, command in COMMANDS.items():
         print(f"  {name:{width}}{command.help}")

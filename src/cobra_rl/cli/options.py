@@ -42,7 +42,7 @@ def parse_command(kind: type, name: str, words: list[str]) -> Any:
         An instance. A mistake ends the process with code 2, having said what is wrong.
     """
     default = None
-    if issubclass(kind, Configured):
+    if issubclass(kind, Configured) and dataclasses.is_dataclass(kind):
         from cobra_rl import config
 
         required = {

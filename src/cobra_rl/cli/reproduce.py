@@ -76,8 +76,8 @@ class Reproduce:
         from cobra_rl.spriteworld import make
 
         folder, title = self.out / "explore", f"explore ({self.preset})"
-        rest = {"title": title, "command": command_line()}
-        train(EXPLORE[self.preset], make("exploration"), self.out / "vision", folder, self.seed, **rest)
+        config, env = EXPLORE[self.preset], make("exploration")
+        train(config, env, self.out / "vision", folder, self.seed, title, command=command_line())
         copy(folder / "log.jsonl", self._results / "explore_log.jsonl")
 
     def _evaluate(self) -> None:

@@ -41,10 +41,10 @@ class Monet(VisionModel):
     attention: ScopeAttention | SeededAttention
     encoder: ConvEncoder | GlimpseEncoder
     decoder: BroadcastDecoder | CentredDecoder
-    config: MonetConfig = eqx.field(static=True)  # pyright: ignore[reportIncompatibleVariableOverride]
+    config: MonetConfig = eqx.field(static=True)
 
     def __init__(self, config: MonetConfig, key: PRNGKeyArray):
-        c = self.config = config
+        c = self.config = config  # pyright: ignore[reportIncompatibleVariableOverride]
         attention_key, encoder_key, decoder_key = jax.random.split(key, 3)
         if c.attention_window:
             self.attention = SeededAttention(c.attention_channels, c.attention_window, attention_key)

@@ -147,7 +147,7 @@ class LawTransition(TransitionModel):
 
     net: MLP
     law: MLP
-    config: LawConfig = eqx.field(static=True)  # pyright: ignore[reportIncompatibleVariableOverride]
+    config: LawConfig = eqx.field(static=True)
 
     def __init__(self, config: LawConfig, sizes: Sizes, place: Place | None, key: PRNGKeyArray):
         if place != PLACE or sizes.action < 2:
@@ -157,7 +157,7 @@ class LawTransition(TransitionModel):
         inputs = sizes.latents + sizes.action + 2
         self.net = MLP((inputs, *config.hidden, sizes.latents + 2), net_key, last_gain=0.01)
         self.law = MLP((sizes.action, config.law, sizes.latents), law_key, last_gain=0.01)
-        self.config = config
+        self.config = config  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def change(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N A"]) -> Change:
         """Return the law's change of what is touched, and T_net's own of each slot."""

@@ -4,17 +4,16 @@ A run of several seeds is a folder with run.json, result.json and a folder for e
 seeds can be added and steps can be added, and each part resumes.
 """
 
-import functools
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 
-from cobra_rl.agents.base import Agent, Playing, begin, step
+from cobra_rl.agents.base import Agent, Playing, begin
+from cobra_rl.agents.base import step as take_step
 from cobra_rl.agents.cobra import Cobra
 from cobra_rl.config import TaskConfig
 from cobra_rl.environments import Problem, SparseReward
@@ -63,11 +62,11 @@ class TaskPhase:
 
     def init(self) -> Playing:
         """Start with a fresh predictor in a fresh episode."""
-        return _compiled(self.agent, self.env)[0](self.world, jax.random.key(self.seed))
+        return begin(self.agent, self.env, self.world, jax.random.key(self.seed))
 
     def step(self, state: Playing, step: int) -> tuple[Playing, dict[str, Any]]:
         """Take one environment step and learn from it."""
-        state, outcome, metrics = _compiled(self.agent, self.env)[1](self.world, state)
+        state, outcome, metrics = take_step(self.agent, self.env, self.world, state)
         reward, success, done = jax.device_get(outcome[1:])
         if not np.isfinite(reward):
             raise Diverged(f"The environment gave a reward of {reward} at step {step + 1}; rewards must be finite.")
@@ -122,14 +121,6 @@ def make_agent(config: TaskConfig) -> Agent:
     if config.agent not in AGENTS:
         raise ValueError(f"There is no agent {config.agent!r}; choose one of {', '.join(AGENTS)}.")
     return AGENTS[config.agent](config)
-
-
-@functools.cache
-def _compiled(agent: Agent, env: Environment) -> tuple[Callable, Callable]:
-    """Compile the start and the step of Algorithm 1, once for all seeds and runs alike."""
-    start = eqx.filter_jit(lambda world, key: begin(agent, env, world, key))
-    turn = eqx.filter_jit(lambda world, state: step(agent, env, world, state), donate="all-except-first")
-    return start, turn
 
 
 def solve(

@@ -69,7 +69,7 @@ class Phase(Protocol):
 
     title: str  # heads the progress bar
     steps: int
-    columns: Sequence[str]  # metrics to show beside the progress, the one that matters first
+    columns: Any  # names of metrics to show beside the progress, the one that matters first
     read_every: int  # steps between two looks at the metrics: each waits for the device
     report_every: int  # steps between two reports
     save_every: int  # steps between two checkpoints
