@@ -38,16 +38,15 @@ class Playing(NamedTuple):
 
 
 def play_episodes(policy: Policy, params: Any, env: Environment, episodes: int, seed: int) -> Played:
-    """Play episodes from fresh scenes, each to its end; it compiles once for each policy and environment.
+    """Play episodes from fresh scenes, each to its end; policy and environment compile once each.
 
     `seed` decides scenes, noise and actions; an episode's do not depend on how many are played.
     """
-    begin, turn = _compiled(policy, env)
     key, limit = jax.random.key(seed), jnp.int32(episodes)
-    playing: Playing = begin(key)
+    playing: Playing = _compiled(env)[0](key)
     played = Played(np.zeros(episodes, bool), np.zeros(episodes), np.zeros(episodes, int))
     while ((number := np.asarray(playing.episode)) < episodes).any():
-        playing, done, outcome = turn(params, playing, key, limit)
+        playing, done, outcome = _turn(policy, params, env, playing, key, limit)
         ended = np.asarray(done) & (number < episodes)
         for kept, values in zip(played, outcome, strict=True):
             kept[number[ended]] = np.asarray(values)[ended]
@@ -56,20 +55,33 @@ def play_episodes(policy: Policy, params: Any, env: Environment, episodes: int, 
 
 def visited(policy: Policy, params: Any, env: Environment, scenes: int, seed: int, every: int = 4) -> Any:
     """Collect `scenes` states in which a policy has to act, batched: those of every fourth step of episodes."""
-    begin, turn = _compiled(policy, env)
     key, limit = jax.random.key(seed), jnp.int32(2**31 - 1)
-    playing: Playing = begin(key)
+    playing: Playing = _compiled(env)[0](key)
     kept = [playing.states]
     while len(kept) * SIDE_BY_SIDE < scenes:
         for _ in range(every):
-            playing, *_ = turn(params, playing, key, limit)
+            playing, *_ = _turn(policy, params, env, playing, key, limit)
         kept.append(playing.states)
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[:scenes], *kept)
 
 
+def _turn(policy: Policy, params: Any, env: Environment, playing: Playing, key: Array, limit: Array):
+    """Take a step in all episodes: return the next `Playing`, which of them ended, and `Played`."""
+    _, look, advance = _compiled(env)
+    images, act_keys, step_keys = look(playing, key)
+    actions = _compiled_act(policy)(params, playing.states if policy.sees_state else images, act_keys)
+    return advance(playing, actions, step_keys, key, limit)
+
+
 @functools.cache
-def _compiled(policy: Policy, env: Environment) -> tuple[Callable, Callable]:
-    """Compile (key -> Playing) and (params, Playing, key, limit -> Playing, done, Played)."""
+def _compiled_act(policy: Policy) -> Callable:
+    """Compile acting once for all environments."""
+    return eqx.filter_jit(policy.act)
+
+
+@functools.cache
+def _compiled(env: Environment) -> tuple[Callable, Callable, Callable]:
+    """Compile what an environment does in a turn, once for all policies: begin, look, advance."""
 
     def keys_of(key, episodes, step):
         return jax.vmap(lambda episode, t: jax.random.fold_in(jax.random.fold_in(key, episode), t))(episodes, step)
@@ -78,11 +90,12 @@ def _compiled(policy: Policy, env: Environment) -> tuple[Callable, Callable]:
         episode = jnp.arange(SIDE_BY_SIDE)
         return Playing(jax.vmap(env.initial)(keys_of(key, episode, 0 * episode)), episode, 0 * episode)
 
-    def turn(params, playing, key, limit):
+    def look(playing, key):
+        act_keys, step_keys = jax.vmap(jax.random.split, out_axes=1)(keys_of(key, playing.episode, playing.age + 1))
+        return jax.vmap(env.draw)(playing.states), act_keys, step_keys
+
+    def advance(playing, actions, step_keys, key, limit):
         states, episode, age = playing
-        act_keys, step_keys = jax.vmap(jax.random.split, out_axes=1)(keys_of(key, episode, age + 1))
-        observations = states if policy.sees_state else jax.vmap(env.draw)(states)
-        actions = policy.act(params, observations, act_keys)
         step = jax.vmap(env.advance)(step_keys, states, actions)
         outcome = Played(step.terminated, step.reward, age + 1)
         ended = step.done & (episode < limit)
@@ -90,7 +103,7 @@ def _compiled(policy: Policy, env: Environment) -> tuple[Callable, Callable]:
         states = jax.vmap(functools.partial(auto_reset, env))(keys_of(key, episode, 0 * episode), step)
         return Playing(states, episode, jnp.where(step.done, 0, age + 1)), step.done, outcome
 
-    return jax.jit(begin), eqx.filter_jit(turn)
+    return jax.jit(begin), jax.jit(look), jax.jit(advance)
 
 
 def greedy_scores(policy: Policy, params: Any, envs: Envs, episodes: int, seed: int) -> dict[str, float]:
