@@ -69,6 +69,7 @@ class ExplorePhase:
 
     columns = ("hit_rate", "position_error", "transition", "curiosity", "hits")
     read_every = 20
+    evaluates = True
     compressed = True
 
     def __init__(

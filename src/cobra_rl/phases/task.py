@@ -38,6 +38,7 @@ class TaskPhase:
     read_every = 1
     report_every = 100
     save_every = 500
+    evaluates = False
     compressed = False
 
     def __init__(

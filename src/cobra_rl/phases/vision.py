@@ -64,6 +64,7 @@ class VisionPhase:
 
     columns = ("fg_ari_attention", "fg_ari_decoder", "loss", "nll", "kl_latents", "kl_masks")
     read_every = 20
+    evaluates = True
     compressed = False
 
     def __init__(self, config: VisionConfig, env: Environment, seed: int, title: str = "vision"):

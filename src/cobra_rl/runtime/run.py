@@ -16,7 +16,7 @@ import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -73,6 +73,7 @@ class Phase(Protocol):
     read_every: int  # steps between two looks at the metrics: each waits for the device
     report_every: int  # steps between two reports
     save_every: int  # steps between two checkpoints
+    evaluates: bool  # whether a report takes long enough to be said
     compressed: bool  # whether checkpoints are worth compressing
     notes: dict[str, Any]  # anything else that a resumed run must know; JSON, saved with each checkpoint
 
@@ -186,7 +187,7 @@ class _Loop:
         if scalars:
             self.log.progress(step, scalars)
         if report_due:
-            with self.log.busy("evaluating"):
+            with self.log.busy("evaluating") if phase.evaluates else nullcontext():
                 report = phase.report(state, step)
             minutes = (time.monotonic() - self.began) / 60
             self.log.write(step, scalars | dict(report.scalars) | {"minutes": minutes})
