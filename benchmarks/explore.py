@@ -7,76 +7,88 @@ and environment steps a second the two reach together, and the share of time tha
 actors. Without, the same in one process. Nothing else should run meanwhile.
 """
 
-from cobra_rl.process import use_huge_pages
+from cobra_rl.cli.process import use_huge_pages
 
 use_huge_pages()  # as `cobra train explore` does
 
 import argparse
+import dataclasses
 import time
 from pathlib import Path
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 from record import show, write
 
 from cobra_rl.config import EXPLORE
-from cobra_rl.phases.explore import Scheduled, example, initial_learner, make_update
-from cobra_rl.pretrained import load_vision
-from cobra_rl.runtime.actors import Actors, LocalActors
+from cobra_rl.phases.explore import ExplorePhase, actor_functions
+from cobra_rl.runtime.actors import Actors, Collected, LocalActors
 from cobra_rl.runtime.ray_actors import RayActors
-from cobra_rl.runtime.replay import Replay
+from cobra_rl.runtime.weights import sha256
 from cobra_rl.spriteworld import make
+from cobra_rl.worlds import SHIPPED, load_vision
 
-CONFIG = EXPLORE["laptop"]
+CONFIG = dataclasses.replace(EXPLORE["laptop"], capacity=5000, first=1, validation_scenes=1)
+ENV = make("exploration")
 
 
-def measure(actors: Actors, vision, updates: int, seconds: float) -> dict[str, float]:
-    """Rates of the loop of `phases/explore.py`, `updates` of the learner between two calls of the actors."""
-    learner, replay = initial_learner(CONFIG, 0), Replay(5000, CONFIG.batch)
-    memory = replay.init(example(vision))
-    add = eqx.filter_jit(lambda items, memory: replay.add(memory, items), donate="all-except-first")
-    update = make_update(CONFIG, vision, replay, curious=True)
-    now = Scheduled(*(jnp.float32(getattr(CONFIG, name)[-1][1]) for name in Scheduled._fields))
+class Timed:
+    """Actors that note how long they were waited for and what they brought."""
 
-    def turn(learner, memory, wait: bool):
-        began, played = time.perf_counter(), 0
-        for part in actors.collect(learner.exploration, wait):
-            memory = jax.block_until_ready(add(part.transitions, memory))
-            played += part.transitions.action.shape[0]
-        asked = time.perf_counter() - began
-        for i in range(updates):
-            learner, memory, metrics = update(learner, memory, jax.random.key(i), now)
-        jax.block_until_ready(metrics["transition"])
-        return learner, memory, played, asked
+    def __init__(self, actors: Actors):
+        self.actors, self.seconds, self.played = actors, 0.0, 0
+
+    def collect(self, policy, wait: bool) -> list[Collected]:
+        """Collect, and wait until the transitions are there."""
+        began = time.perf_counter()
+        parts = jax.block_until_ready(self.actors.collect(policy, wait))
+        self.seconds += time.perf_counter() - began
+        self.played += sum(part.transitions.action.shape[0] for part in parts)
+        return parts
+
+    def close(self) -> None:
+        """Let the actors go."""
+        self.actors.close()
+
+
+def measure(actors: Actors, vision, seconds: float) -> dict[str, float]:
+    """Measure the rates of the phase's own steps: `CONFIG.updates` of them follow each call of the actors."""
+    timed = Timed(actors)
+    phase = ExplorePhase(CONFIG, ENV, vision, sha256(SHIPPED / "vision"), seed=0, actors=timed)
+    state, step = phase.init(), 0
+
+    def turn(state, step):
+        for _ in range(CONFIG.updates):
+            state, metrics = phase.step(state, step)
+            step += 1
+        jax.block_until_ready(metrics)
+        return state, step
 
     for _ in range(3):  # compiles
-        learner, memory, _, _ = turn(learner, memory, wait=True)
-    began, turns, played, asked = time.perf_counter(), 0, 0, 0.0
+        state, step = turn(state, step)
+    timed.seconds, timed.played, first = 0.0, 0, step
+    began = time.perf_counter()
     while (elapsed := time.perf_counter() - began) < seconds:
-        learner, memory, new, time_asked = turn(learner, memory, wait=False)
-        turns, played, asked = turns + 1, played + new, asked + time_asked
+        state, step = turn(state, step)
     return {
-        "updates_per_second": turns * updates / elapsed,
-        "env_steps_per_second": played / elapsed,
-        "share_of_time_with_actors": asked / elapsed,
+        "updates_per_second": (step - first) / elapsed,
+        "env_steps_per_second": timed.played / elapsed,
+        "share_of_time_with_actors": timed.seconds / elapsed,
     }
 
 
 def main() -> None:
-    """Measures, prints a table, writes JSON."""
+    """Measure, print a table, write JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--actors", type=int, nargs="*", default=[1, 2, 4])
     parser.add_argument("--out", type=Path, default=Path("results", "benchmark_explore.json"))
     options = parser.parse_args()
-    vision = load_vision().model
-    figures = {}
-    local = LocalActors(make("exploration"), vision, CONFIG.envs, 0)
-    figures["in this process"] = measure(local, vision, CONFIG.updates, options.seconds)
+    vision = load_vision(SHIPPED)
+    local = LocalActors(*actor_functions(CONFIG, ENV, CONFIG.envs), vision, 0)
+    figures = {"in this process": measure(local, vision, options.seconds)}
     for count in options.actors:
-        actors = RayActors(vision, count, 0)
-        figures[f"{count} Ray actors"] = measure(actors, vision, CONFIG.updates, options.seconds)
+        actors = RayActors(*actor_functions(CONFIG, ENV, 1), vision, count, 0)
+        figures[f"{count} Ray actors"] = measure(actors, vision, options.seconds)
         actors.close()
     show(figures)
     write(options.out, figures=figures)

@@ -1,4 +1,4 @@
-"""Fits `EDGE_QUADRATIC` of spriteworld/render.py to pictures of the real package's renderer.
+"""Fits `EDGE_QUADRATIC` of spriteworld/renderer.py to pictures of the real package's renderer.
 
     .venv/bin/python benchmarks/fit_edge_response.py
 
@@ -15,13 +15,13 @@ import numpy as np
 from matplotlib.path import Path as Outline
 
 import oracle
-from cobra_rl.spriteworld.render import EDGE_INSIDE, EDGE_OUTSIDE, EDGE_QUADRATIC
+from cobra_rl.spriteworld.renderer import EDGE_INSIDE, EDGE_OUTSIDE, EDGE_QUADRATIC
 
 SCALE, SIZE, GREY = 0.13, 64, 127.0
 
 
 def samples(shape: str, angle: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Signed distances in pixels (positive outside) and brightness of all pixels of one picture."""
+    """Return signed distances in pixels (positive outside) and the brightness of all pixels of one picture."""
     x, y = rng.uniform(0.3, 0.7, 2)
     sprite = oracle.Sprite(x=x, y=y, shape=shape, angle=angle, scale=SCALE, c0=0, c1=0, c2=0.5)
     brightness = oracle.renderer(SIZE).render([sprite])[..., 0] / GREY
@@ -36,7 +36,7 @@ def samples(shape: str, angle: float, rng: np.random.Generator) -> tuple[np.ndar
 
 
 def main() -> None:
-    """Prints the fitted quadratic beside the one in use."""
+    """Print the fitted quadratic beside the one in use."""
     rng = np.random.default_rng(0)
     pictures = [
         samples(shape, angle, rng)

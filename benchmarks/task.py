@@ -1,12 +1,13 @@
 """The task phase's speed: environment steps a second of Algorithm 1 (B = 128, N = 10), and where the time goes.
 
-    .venv/bin/python benchmarks/task.py [--seconds 10] [--seeds 1 2 4 8] [--out results/benchmark_task.json]
+    .venv/bin/python benchmarks/task.py [--seconds 10] [--tasks NAME ...] [--out results/benchmark_task.json]
 
-The parts (encoding, search, learning, environment with its drawing) are timed one by one, each compiled by itself; the
-step is one compiled call, so its time is not exactly their sum. Nothing else should run meanwhile.
+One seed is measured: seeds of a run follow one another. The parts (encoding, search, learning, environment with its
+drawing) are timed one by one, on the same compiled code and with waiting after each; a step need not wait, so its time
+is not exactly their sum. Nothing else should run meanwhile.
 """
 
-from cobra_rl.process import use_huge_pages
+from cobra_rl.cli.process import use_huge_pages
 
 use_huge_pages()  # as `cobra solve` does
 
@@ -16,22 +17,20 @@ from pathlib import Path
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
-import numpy as np
 from record import show, write
 
-from cobra_rl.agents import learner
-from cobra_rl.agents.search import search
+from cobra_rl.agents.base import begin, step
+from cobra_rl.agents.cobra import Cobra
 from cobra_rl.config import TASK
-from cobra_rl.models import monet
-from cobra_rl.pretrained import load_pretrained
-from cobra_rl.spriteworld import make
+from cobra_rl.models.world import WorldModel
+from cobra_rl.spriteworld import REWARDED, make
+from cobra_rl.worlds import load_world
 
-CONFIG, ENV = TASK["laptop"], make("goal_finding_more_targets")
+AGENT = Cobra(TASK["laptop"])
 
 
 def rate(call, seconds: float) -> float:
-    """Calls a second; the first two compile."""
+    """Return calls a second; the first two compile."""
     for _ in range(2):
         jax.block_until_ready(call())
     began, calls = time.perf_counter(), 0
@@ -41,62 +40,49 @@ def rate(call, seconds: float) -> float:
     return calls / elapsed
 
 
-def measure(frozen: learner.Frozen, seeds: int, seconds: float) -> dict[str, float]:
-    """Rates of the whole step and of its parts, for so many seeds side by side."""
-    keys = jax.vmap(jax.random.key)(np.arange(seeds))
-    state = eqx.filter_jit(lambda frozen, keys: learner.begin(CONFIG, ENV, frozen, keys, 1000))(frozen, keys)
-    turn = eqx.filter_jit(lambda frozen, state: learner.step(CONFIG, ENV, frozen, False, state))
-    holder = [state]
+def measure(world: WorldModel, task: str, seconds: float) -> dict[str, float]:
+    """Measure the rates of the whole step of one seed and of its parts."""
+    env = make(task)
+    holder = [begin(AGENT, env, world, jax.random.key(0))]
 
-    def step():
-        holder[0], outcome = turn(frozen, holder[0])
+    def turn():
+        holder[0], outcome, _ = step(AGENT, env, world, holder[0])
         return outcome
 
-    whole = rate(step, seconds)
+    whole = rate(turn, seconds)
     state = holder[0]
-    images = jnp.concatenate([jax.vmap(ENV.draw)(state.envs)] * 2)
-    encode = eqx.filter_jit(lambda frozen, images: monet.encode(frozen.vision, images))
+    image = env.draw(state.env)
+    observe, explore = eqx.filter_jit(AGENT.observe), eqx.filter_jit(AGENT.explore)
+    action = explore(world, state.agent, state.observation, state.key)
 
     @eqx.filter_jit
-    def choose(frozen, state):
-        def one(predictor, slots, key):
-            return search(frozen.exploration, frozen.transition, predictor, slots, key, CONFIG.proposals, 0.2).action
-
-        return jax.vmap(one)(state.predictor, state.slots, state.key)
-
-    @eqx.filter_jit
-    def learn(frozen, state):
-        def one(predictor, optimiser, memory, key):
-            return learner.learn_from(CONFIG, frozen.transition, predictor, predictor, optimiser, memory, key)
-
-        return jax.vmap(one)(state.predictor, state.optimiser, state.memory, state.key)
+    def learn(world, state, key):
+        return AGENT.learn(world, state, key)[0].predictor  # not the memory, which a step need not copy
 
     @jax.jit
-    def world(envs, actions, keys):
-        after, *_ = jax.vmap(ENV.advance)(keys, envs, actions)
-        return jax.vmap(ENV.draw)(after), jax.vmap(ENV.draw)(jax.vmap(ENV.initial)(keys))
+    def advance(key, state, action):
+        after = env.advance(key, state, action)
+        return after._replace(image=env.draw(after.state))
 
-    actions = choose(frozen, state)
     parts = {
-        "encode": rate(lambda: encode(frozen, images), seconds / 2),
-        "search": rate(lambda: choose(frozen, state), seconds / 2),
-        "learn": rate(lambda: jax.tree.leaves(learn(frozen, state)), seconds / 2),
-        "environment": rate(lambda: world(state.envs, actions, state.key), seconds / 2),
+        "encode": rate(lambda: observe(world, image), seconds / 2),
+        "search": rate(lambda: explore(world, state.agent, state.observation, state.key), seconds / 2),
+        "learn": rate(lambda: learn(world, state.agent, state.key), seconds / 2),
+        "environment": rate(lambda: advance(state.key, state.env, action), seconds / 2),
     }
     total = sum(1.0 / value for value in parts.values())
-    shares = {f"share_{name}": 1.0 / value / total for name, value in parts.items()}
-    return {"steps_per_second": whole * seeds, "steps_per_second_each": whole, **shares}
+    return {"steps_per_second": whole} | {f"share_{name}": 1.0 / value / total for name, value in parts.items()}
 
 
 def main() -> None:
-    """Measures, prints a table, writes JSON."""
+    """Measure, print a table, write JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--seeds", type=int, nargs="*", default=[1, 2, 4, 8])
+    parser.add_argument("--tasks", nargs="+", default=["goal_finding_more_targets"], choices=REWARDED)
     parser.add_argument("--out", type=Path, default=Path("results", "benchmark_task.json"))
     options = parser.parse_args()
-    frozen = learner.frozen_parts(load_pretrained())
-    figures = {f"{seeds} seeds": measure(frozen, seeds, options.seconds) for seeds in options.seeds}
+    world = load_world()
+    figures = {task: measure(world, task, options.seconds) for task in options.tasks}
     show(figures)
     write(options.out, figures=figures)
 

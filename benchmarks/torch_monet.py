@@ -11,12 +11,13 @@ import torch
 import torch.nn.functional as F
 
 from cobra_rl.models.attention import OUTSIDE, SeededAttention
-from cobra_rl.models.component import CENTRE_SCALE, CentredDecoder, GlimpseEncoder
+from cobra_rl.models.component import CentredDecoder, GlimpseEncoder
 from cobra_rl.models.monet import Monet
+from cobra_rl.models.vision import PLACE
 
 
 def from_jax(model: Monet) -> Monet:
-    """Our model with torch parameters; kernels become OIHW."""
+    """Return our model with torch parameters; kernels become OIHW."""
 
     def convert(leaf):
         if not eqx.is_array(leaf):
@@ -173,7 +174,7 @@ def glimpse_encoder(net, x, mask):
     shift = 0.25 * size * (corner - centroid)
     everything = torch.cat([seen, shift, centroid, summary, second, torch.log(area + 2.0) / 4.0], -1)
     mean, log_var = mlp(net.head, everything).chunk(2, -1)
-    return torch.cat([mean + torch.cat([centroid / CENTRE_SCALE, linear(net.skip, summary)], -1), log_var], -1)
+    return torch.cat([mean + torch.cat([PLACE.from_canvas(centroid), linear(net.skip, summary)], -1), log_var], -1)
 
 
 def decoder(net, z):
@@ -181,7 +182,7 @@ def decoder(net, z):
         cells = net.size // net.patch
         planes = mlp(net.half_planes, z).reshape(z.shape[0], 3, -1)
         direction = 4.0 * planes[:, :2]
-        bias = planes[:, 2] - torch.einsum("bc,bcf->bf", CENTRE_SCALE * z[:, :2], direction)
+        bias = planes[:, 2] - torch.einsum("bc,bcf->bf", PLACE.canvas(z), direction)
         place = coordinates(cells).flatten(1).T
         x = F.relu(place @ direction + bias[:, None])  # [B, cells, F]
         for layer in net.layers:
@@ -211,7 +212,7 @@ def encode(model, images):
 
 
 def loss(model, images, noise, beta, gamma):
-    """As `monet.loss`, with the noise [K, B, M] given and seeds at the scope's maximum."""
+    """Return the loss as `Monet.loss` does, with the noise [K, B, M] given and seeds at the scope's maximum."""
     config, x = model.config, preprocess(model, images)
     log_masks = attention(model.attention, x, config.slots)
     log_pixels, logits, kl_z = [], [], 0.0

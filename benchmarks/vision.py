@@ -8,7 +8,7 @@ alone, which is what PyTorch does, and the whole step of `cobra train vision`, f
 else should run meanwhile.
 """
 
-from cobra_rl.process import use_huge_pages
+from cobra_rl.cli.process import use_huge_pages
 
 use_huge_pages()  # as `cobra train vision` does; PyTorch gets it too
 
@@ -30,14 +30,16 @@ from rich.console import Console
 from rich.table import Table
 
 from cobra_rl.config import VISION
-from cobra_rl.models import monet
-from cobra_rl.phases.vision import exploration, initial_state, make_optimiser, make_step, random_frames
+from cobra_rl.models.vision import LossWeights
+from cobra_rl.phases.schedules import copied
+from cobra_rl.phases.vision import VisionPhase, make_optimiser, random_frames
+from cobra_rl.spriteworld import make
 
 ROUNDS = 7
 
 
 def seconds(functions: dict, least: float) -> dict[str, float]:
-    """Median time of a call of each function; they take turns, each for `least` seconds or a call at least."""
+    """Return the median time of a call of each function; they take turns, each for `least` seconds or one call."""
     for function in functions.values():
         function()
     times = {name: [] for name in functions}
@@ -52,7 +54,7 @@ def seconds(functions: dict, least: float) -> dict[str, float]:
 
 
 def peak_gflops() -> float:
-    """The best of several matrix products of 2048 x 2048 floats."""
+    """Return the best rate of several matrix products of 2048 x 2048 floats."""
     a = jnp.ones((2048, 2048))
     product = jax.jit(lambda a: a @ a)
     product(a).block_until_ready()
@@ -65,20 +67,21 @@ def peak_gflops() -> float:
 
 
 def measure(preset: str, least: float) -> dict:
-    """All figures of a preset."""
-    config = VISION[preset]
-    state = initial_state(config, 0)
-    frames = jax.jit(lambda key: random_frames(key, exploration(6), 64))(jax.random.key(0))
+    """Measure a preset."""
+    config, env = dataclasses.replace(VISION[preset], validation_scenes=1), make("exploration")
+    phase = VisionPhase(config, env, 0)
+    state = phase.init()
+    frames = jax.jit(lambda key: random_frames(key, env, 64))(jax.random.key(0))
     images = np.array(frames)  # a copy: PyTorch wants to own it
     ours, theirs = state.model, torch_monet.from_jax(state.model)
     with torch.no_grad():
         slots = torch_monet.encode(theirs, torch.from_numpy(images[:4])).numpy()
-    difference = float(np.abs(slots - np.asarray(eqx.filter_jit(monet.encode)(ours, jnp.asarray(images[:4])))).max())
+    difference = float(np.abs(slots - np.asarray(ours.encode(jnp.asarray(images[:4])))).max())
     if difference > 1e-2 * max(1.0, float(np.abs(slots).max())):
         raise SystemExit(f"PyTorch and JAX disagree by {difference} on the slots of preset {preset}.")
 
     functions, flops = _encoders(ours, theirs, images)
-    train, train_flops = _trainers(config, state, theirs, images)
+    train, train_flops = _trainers(phase, state, theirs, images)
     times = seconds(functions, least) | seconds(train, least)
     flops |= train_flops
     return {
@@ -95,7 +98,7 @@ def measure(preset: str, least: float) -> dict:
 
 
 def _encoders(ours, theirs, images):
-    compiled, functions, flops = eqx.filter_jit(monet.encode), {}, {}
+    compiled, functions, flops = eqx.filter_jit(lambda model, images: model.encode(images)), {}, {}
     for count in (1, 64):
         batch = images[:count]
 
@@ -111,30 +114,28 @@ def _encoders(ours, theirs, images):
     return functions, flops
 
 
-def _trainers(config, state, theirs, images):
+def _trainers(phase, state, theirs, images):
+    config, optimiser = phase.config, make_optimiser(phase.config)
     batch, key = jnp.asarray(images[: config.batch]), jax.random.key(1)
-    weights = monet.LossWeights(jnp.float32(0.5), jnp.float32(0.5))
-    optimiser = make_optimiser(config)
+    weights = LossWeights(jnp.float32(0.5), jnp.float32(0.5))
 
     @eqx.filter_jit(donate="all-except-first")
     def update(given, model, optimiser_state):
-        gradients = eqx.filter_grad(monet.loss, has_aux=True)(model, *given)[0]
+        gradients = eqx.filter_grad(lambda model: model.loss(*given), has_aux=True)(model)[0]
         updates, optimiser_state = optimiser.update(gradients, optimiser_state)
         return eqx.apply_updates(model, updates), optimiser_state
 
-    def copy(tree):
-        return jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, tree)
-
     given = (batch, key, weights)
     flops = update.lower(given, state.model, state.optimiser).lowered.cost_analysis()["flops"]
-    held = {"update": copy((state.model, state.optimiser)), "step": copy(state)}
-    step = make_step(config, config.stages[-1])
+    held = {"update": copied((state.model, state.optimiser)), "step": copied(state)}
 
     def jax_update():
         held["update"] = jax.block_until_ready(update(given, *held["update"]))
 
     def jax_step():
-        held["step"] = jax.block_until_ready(step(held["step"], key, weights)[0])
+        held["step"] = jax.block_until_ready(
+            phase.step(held["step"], config.steps - 1)[0]
+        )  # the last stage: all sprites, all slots
 
     parameters = [leaf for leaf in jax.tree.leaves(theirs) if isinstance(leaf, torch.nn.Parameter)]
     algorithm = torch.optim.Adam if config.optimiser == "adam" else torch.optim.RMSprop
@@ -152,7 +153,7 @@ def _trainers(config, state, theirs, images):
 
 
 def main() -> None:
-    """Measures, prints a table, writes JSON."""
+    """Measure, print a table, write JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--presets", nargs="+", default=["laptop", "paper"], choices=["laptop", "paper", "debug"])
     parser.add_argument("--seconds", type=float, default=2.0, help="of each of the seven rounds, at least one call")

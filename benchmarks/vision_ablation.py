@@ -1,13 +1,14 @@
-"""What each of the laptop preset's deviations from MONet does: short runs, one thing put back at a time.
+"""Measures what each of the laptop preset's deviations from MONet does: short runs, one thing put back at a time.
 
     .venv/bin/python benchmarks/vision_ablation.py [--steps 1500] [--variants NAME ...] [--out FILE]
 
 Every run has the same number of steps, the same seed and the preset's curriculum stretched to that length, so the
-figures are those of the first minutes of training and not of its end. Results are added to the JSON file as they
-come; a variant that is there already, measured with the same steps, is not run again.
+metrics are those of the first minutes of training and not of its end. Results are added to the JSON file as they
+come; a variant that is there already, measured with the same steps, is not run again. Neither `make bench` nor the
+tests run it.
 """
 
-from cobra_rl.process import use_huge_pages
+from cobra_rl.cli.process import use_huge_pages
 
 use_huge_pages()  # as `cobra train vision` does
 
@@ -20,12 +21,13 @@ from pathlib import Path
 
 from cobra_rl.config import VISION, Stage, VisionConfig
 from cobra_rl.phases import vision
+from cobra_rl.spriteworld import make
 
 LAPTOP = VISION["laptop"]
 
 
 def with_model(**changes) -> VisionConfig:
-    """The laptop preset with another model."""
+    """Return the laptop preset with some settings of its model changed."""
     return dataclasses.replace(LAPTOP, model=dataclasses.replace(LAPTOP.model, **changes))
 
 
@@ -43,7 +45,7 @@ VARIANTS = {
 
 
 def main() -> None:
-    """Runs the variants and writes their last validation scores."""
+    """Run the variants and write their last validation scores."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
@@ -56,11 +58,11 @@ def main() -> None:
             continue
         config = dataclasses.replace(VARIANTS[name], steps=options.steps, evaluate_every=options.steps, average=0.99)
         with tempfile.TemporaryDirectory() as folder:
-            vision.train(config, Path(folder), seed=0, name=name)
+            vision.train(config, make("exploration"), Path(folder), seed=0, title=name)
             record["runs"][name] = json.loads(Path(folder, "log.jsonl").read_text().splitlines()[-1]) | {"seed": 0}
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(record, indent=2) + "\n")
-    print(f"Raw figures: {options.out}")
+    print(f"Raw numbers: {options.out}")
 
 
 if __name__ == "__main__":
