@@ -21,21 +21,19 @@ import numpy as np
 
 import cobra_rl
 from cobra_rl import spriteworld
-from cobra_rl.agents import learner
-from cobra_rl.agents.search import search
+from cobra_rl.agents.base import begin, step
+from cobra_rl.agents.cobra import Cobra, CobraParams, choose
 from cobra_rl.config import TASK
-from cobra_rl.figures import style
-from cobra_rl.process import keep_compilations
+from cobra_rl.show.figures import style
 
 STEPS = int(os.environ.get("TOUR_STEPS", 300))  # rewarded steps to learn from
 EPISODES = int(os.environ.get("TOUR_EPISODES", 50))  # to play at the end
 CLICKS = int(os.environ.get("TOUR_CLICKS", 200))  # to look at, in each scene
 FRAME = (0, 1, 0, 1)  # the world's coordinates: (0, 0) is the lower left corner
-keep_compilations()  # for the next time, which is then faster
 
 
 def show(axes, picture, title=""):
-    """A picture of a scene, in the world's coordinates."""
+    """Show a picture of a scene, in the world's coordinates."""
     style.show(axes, np.asarray(picture))
     axes.images[-1].set_extent(FRAME)
     axes.set(xlim=FRAME[:2], ylim=FRAME[2:])  # so that nothing drawn over it changes them
@@ -43,7 +41,7 @@ def show(axes, picture, title=""):
 
 
 def row(pictures, titles, size=2.0):
-    """Pictures side by side, and their axes."""
+    """Show pictures side by side and return their axes."""
     shape = {"figsize": (size * len(pictures), size + 0.25), "layout": "constrained", "squeeze": False}
     grid = plt.subplots(1, len(pictures), **shape)[1][0]
     for axes, picture, title in zip(grid, pictures, titles, strict=True):
@@ -58,8 +56,8 @@ def row(pictures, titles, size=2.0):
 # where one is, not how many there are. `render` draws the same scene larger, for people.
 
 # %%
-world = spriteworld.make("exploration")
-state, image = world.reset(jax.random.key(13))
+env = spriteworld.make("exploration")
+state, image = env.reset(jax.random.key(13))
 _ = row([image, spriteworld.render(state, 256)], ["what the agent gets", "for people"], size=2.6)
 
 # %% [markdown]
@@ -69,21 +67,23 @@ _ = row([image, spriteworld.render(state, 256)], ["what the agent gets", "for pe
 # Each push is a little off, at random. For a fair comparison below, `still` is the same world without this noise.
 
 # %%
-still = spriteworld.Spriteworld(dataclasses.replace(world.spec, motion_noise=0.0))
+still = spriteworld.Spriteworld(dataclasses.replace(env.spec, motion_noise=0.0))
 action = np.array([0.43, 0.28, 0.9, 0.9])  # click on the blue square, push up and to the right
-after, image_after, *_, info = still.step(jax.random.key(0), state, action)
-blue = int(info["moved"])  # which sprite it pushed
-_ = row([spriteworld.render(state, 256, action=action), image_after], ["the action", "after it"], size=2.6)
+after = still.step(jax.random.key(0), state, action)
+blue = int(after.info["moved"])  # which sprite it pushed
+_ = row([spriteworld.render(state, 256, action=action), after.image], ["the action", "after it"], size=2.6)
 
 # %% [markdown]
 # ## Look
 #
 # The vision module is MONet. Its encoder V_enc turns an image into eight *slots* of eight numbers (latents) each. There
 # is a slot for each thing, and some are left over. Nobody told it what a thing is.
+#
+# What was learnt without reward is one *world model*: it can look (`encode`), draw (`decode`), `imagine` and `propose`.
 
 # %%
-agent = cobra_rl.load_pretrained()
-slots = agent.encode(image[None])[0]  # one image has no batch axis, so it gets one
+world = cobra_rl.load_world()
+slots = world.encode(image[None])[0]  # one image has no batch axis, so it gets one
 print("slots:", slots.shape)
 print(np.round(np.asarray(slots), 1))
 
@@ -91,7 +91,7 @@ print(np.round(np.asarray(slots), 1))
 # The decoder V_dec draws a scene from slots. What it draws from 64 numbers is close to the image: little was lost.
 
 # %%
-scene = agent.decode(slots[None])
+scene = world.decode(slots[None])
 difference = np.abs(np.asarray(scene.image[0]) - np.asarray(image) / 255)
 _ = row([image, scene.image[0], difference], ["image", "V_dec(V_enc(image))", "difference"])
 print(f"mean squared error: {np.mean(difference**2):.5f}")
@@ -106,12 +106,14 @@ alone = np.asarray(scene.components[0] * scene.masks[0][..., None])
 _ = row(alone, [f"slot {k}: {area:.0f} px" for k, area in enumerate(areas)], size=1.4)
 
 # %% [markdown]
-# What do the numbers mean? In the shipped weights the first two are a place, from -2 to 2 across the frame. So we can
-# ask the slots where they are. The crosses are where the slots of sprites say they are.
+# What do the numbers mean? In the shipped world the first two are a place, from -2 to 2 across the frame. That much was
+# built in (the paper's vision module has to find it out), so we can ask the slots where they are. The crosses are where
+# the slots of sprites say they are.
 
 # %%
 sprite_slots = np.nonzero((areas > 20) & (areas < 1000))[0]  # neither empty nor the background
-places = np.asarray(slots)[:, :2] / 4 + 0.5
+where = world.vision.place  # from latents to the world's coordinates and back
+places = np.asarray(where.of(slots))
 axes = row([image], ["places of the slots"], size=3.0)[0]
 axes.plot(*places[sprite_slots].T, "x", color="black", markersize=9, markeredgewidth=2)
 truth = np.asarray(state.sprites.position)[np.asarray(state.sprites.alive)]
@@ -130,7 +132,7 @@ for latent in (0, 1):
 edited[2, :, chosen, 2:] = slots[1:6, 2:]
 figure, grid = plt.subplots(3, 5, figsize=(8.0, 5.1), layout="constrained")
 for line, scenes, title in zip(grid, edited, ("along x", "along y", "looks of slot {}"), strict=True):
-    for number, (axes, picture) in enumerate(zip(line, agent.decode(scenes).image, strict=True), start=1):
+    for number, (axes, picture) in enumerate(zip(line, world.decode(scenes).image, strict=True), start=1):
         show(axes, picture, title.format(number))
 
 # %% [markdown]
@@ -140,9 +142,9 @@ for line, scenes, title in zip(grid, edited, ("along x", "along y", "looks of sl
 # pixels. To see what it imagines, decode its slots. Here is the push from above, imagined and real.
 
 # %%
-imagined = agent.imagine(slots[None], action[None])
-dream = agent.decode(imagined.slots).image[0]
-_ = row([scene.image[0], dream, image_after], ["before", "imagined", "truth"], size=2.4)
+imagined = world.imagine(slots[None], action[None])
+dream = world.decode(imagined.slots).image[0]
+_ = row([scene.image[0], dream, after.image], ["before", "imagined", "truth"], size=2.4)
 moved = np.asarray(imagined.slots[0] - slots)
 print("how far each slot is imagined to move:", np.round(np.linalg.norm(moved[:, :2], axis=1) / 4, 3))
 
@@ -155,10 +157,10 @@ figure, grid = plt.subplots(2, 5, figsize=(8.0, 3.5), layout="constrained")
 now, seen, mind = state, image, slots[None]
 for t, (above, below) in enumerate(grid.T):
     show(above, seen, f"truth, t = {t}")
-    show(below, agent.decode(mind).image[0], f"imagined, t = {t}")
+    show(below, world.decode(mind).image[0], f"imagined, t = {t}")
     push = np.array([*np.asarray(now.sprites.position)[blue], 0.7, 0.9])
-    now, seen, *_ = still.step(jax.random.key(0), now, push)
-    mind = agent.imagine(mind, push[None]).slots
+    now, seen = still.step(jax.random.key(0), now, push)[:2]
+    mind = world.imagine(mind, push[None]).slots
 
 # %% [markdown]
 # T also predicts how wrong its picture will be: e_pred, a squared error in pixels. Imagine the same push at each place
@@ -168,7 +170,7 @@ for t, (above, below) in enumerate(grid.T):
 side = (np.arange(48) + 0.5) / 48
 x, y = np.meshgrid(side, side)
 everywhere = np.stack([x, y, np.full_like(x, 0.9), np.full_like(x, 0.9)], axis=-1).reshape(-1, 4)
-e_pred = agent.imagine(jnp.broadcast_to(slots, (len(everywhere), *slots.shape)), everywhere).error.reshape(x.shape)
+e_pred = world.imagine(jnp.broadcast_to(slots, (len(everywhere), *slots.shape)), everywhere).error.reshape(x.shape)
 figure, (left, right) = plt.subplots(1, 2, figsize=(6.2, 2.9), layout="constrained")
 show(left, image, "image")
 show(right, np.zeros((2, 2, 3)), "e_pred of a click here")
@@ -187,12 +189,12 @@ print(f"e_pred on sprites {np.mean(e_pred[on_sprite]):.1f}, elsewhere {np.mean(e
 figure, grid = plt.subplots(2, 4, figsize=(8.0, 4.4), layout="constrained")
 hits = {"uniform": [], "curious": []}
 for column, seed in zip(grid.T, range(4, 8), strict=True):
-    there, seen = world.reset(jax.random.key(seed))
+    there, seen = env.reset(jax.random.key(seed))
     labels = np.asarray(spriteworld.segment(there))  # which sprite each pixel shows, -1 for none
     key = jax.random.key(100 + seed)
     tries = {
         "uniform": np.asarray(jax.random.uniform(key, (CLICKS, 4))),
-        "curious": np.asarray(agent.propose(agent.encode(seen[None])[0], key, CLICKS)),
+        "curious": np.asarray(world.propose(world.encode(seen[None])[0], key, CLICKS)),
     }
     for axes, (name, clicks) in zip(column, tries.items(), strict=True):
         pixels = np.minimum(clicks[:, :2] * 64, 63).astype(int)
@@ -217,24 +219,21 @@ pictures = [spriteworld.render(begin, 128, goals=task.goals) for begin in begins
 _ = row(pictures, [f"reward {reward:.1f}" for reward in rewards])
 
 # %% [markdown]
-# Vision, T and D are frozen. Only the reward predictor R is learnt: it reads slots and says what reward a scene gives.
+# The world model is frozen. Only the reward predictor R is learnt: it reads slots and says what reward a scene gives.
 # Each step here is one step of the paper's Algorithm 1: search, act, remember, and ten small updates of R. The first
-# step takes a while, for it is compiled.
+# step takes a while, for it is compiled. (`cobra_rl.Agent.learn` does all this in one call.)
 
 # %%
 config = TASK["laptop"]
-frozen = learner.frozen_parts(agent)
-learning = eqx.filter_jit(learner.begin)(
-    config, task, frozen, jax.random.split(jax.random.key(0), 1), STEPS
-)  # one seed
-learn = eqx.filter_jit(learner.step)
+learner = Cobra(config)
+learning = begin(learner, task, world, jax.random.key(0))
 ends, successes = [], []
-for step in range(1, STEPS + 1):
-    learning, outcome = learn(config, task, frozen, False, learning)
-    if outcome.done[0]:
-        ends.append(step)
-        successes.append(bool(outcome.success[0]))
-predictor = jax.tree.map(lambda leaf: leaf[0], learning.predictor)  # of the only seed
+for steps_taken in range(1, STEPS + 1):
+    learning, outcome, _ = step(learner, task, world, learning)
+    if outcome.done:
+        ends.append(steps_taken)
+        successes.append(bool(outcome.success))
+predictor = learning.agent.predictor
 print(f"{STEPS} rewarded steps, {len(ends)} episodes, {sum(successes)} of them solved")
 
 # %% [markdown]
@@ -257,14 +256,14 @@ axes.spines[["top", "right"]].set_visible(False)
 
 # %%
 state, image = task.reset(jax.random.key(13))
-slots = agent.encode(image[None])[0]
-places, positions = np.asarray(slots)[:, :2] / 4 + 0.5, np.asarray(state.sprites.position)
+slots = world.encode(image[None])[0]
+places, positions = np.asarray(where.of(slots)), np.asarray(state.sprites.position)
 hue = np.asarray(state.sprites.color)[:, 0]
 maps = {"true reward, target here": 50 * (0.075 - np.hypot(x - 0.5, y - 0.5))}
 for name, sprite in (("R, target here", np.argmin(hue)), ("R, distractor here", np.argmax(hue))):
     slot = int(np.argmin(np.linalg.norm(places - positions[sprite], axis=1)))
     moved = np.tile(np.asarray(slots), (x.size, 1, 1))
-    moved[:, slot, :2] = 4 * np.stack([x.ravel(), y.ravel()], axis=-1) - 2
+    moved[:, slot, :2] = where.from_canvas(2 * jnp.stack([x.ravel(), y.ravel()], axis=-1) - 1)
     maps[name] = config.reward_unit * np.asarray(predictor(jnp.asarray(moved))).reshape(x.shape)  # R's unit is 10
 figure, grid = plt.subplots(1, 4, figsize=(9.4, 2.4), layout="constrained")
 show(grid[0], spriteworld.render(state, 128, goals=task.goals), "scene")
@@ -281,9 +280,7 @@ _ = figure.colorbar(drawn, ax=grid)
 # arrow below is a proposal, its colour the reward it is imagined to bring. The white one is chosen.
 
 # %%
-choice = eqx.filter_jit(search)(
-    agent.exploration, agent.transition, predictor, slots, jax.random.key(1), config.proposals
-)
+choice = eqx.filter_jit(choose)(config, CobraParams(world, predictor), slots, jax.random.key(1))
 scores, arrows = config.reward_unit * np.asarray(choice.scores), np.asarray(choice.actions)
 figure, axes = plt.subplots(figsize=(5.0, 4.2), layout="constrained")
 show(axes, np.asarray(image) // 2, "128 proposals and the choice")  # darker, so that arrows stand out
@@ -292,7 +289,7 @@ best = np.asarray(choice.action)
 drawn = axes.quiver(*arrows[:, :2].T, *(arrows[:, 2:] - 0.5).T, scores, cmap="cool", width=0.004, **pushes)
 axes.quiver(*best[:2], *(best[2:] - 0.5), color="white", width=0.012, **pushes)
 figure.colorbar(drawn, ax=axes, shrink=0.85, label="predicted reward")
-got = task.step(jax.random.key(2), state, choice.action)[2]
+got = task.step(jax.random.key(2), state, choice.action).reward
 print(f"reward: now {task.evaluate(state)[0]:.1f}, expected {scores.max():.1f}, got {got:.1f}")
 
 # %% [markdown]
@@ -300,17 +297,18 @@ print(f"reward: now {task.evaluate(state)[0]:.1f}, expected {scores.max():.1f}, 
 # lower right. R learnt what is wanted, and T how to get there, so that a new start is nothing new.
 
 # %%
-player = cobra_rl.Agent(agent, predictor, config)
+player = cobra_rl.Agent(world, predictor, config)
 
 
 def play(env, act, key):
-    """An episode: states and actions on the way, the last state, and whether it was solved."""
+    """Play an episode: return states and actions on the way, the last state, and whether it was solved."""
     state, image = env.reset(key)
-    way, success, truncated = [], False, False
-    while not (success or truncated):
+    way, done, success = [], False, False
+    while not done:
         action = act(np.asarray(image))
         way.append((state, action))
         state, image, _, success, truncated, _ = env.step(jax.random.fold_in(key, len(way)), state, action)
+        done = success or truncated
     return way, state, bool(success)
 
 
@@ -327,7 +325,7 @@ _ = row(frames[-8:], titles[-8:], size=1.4)
 
 # %%
 rng = np.random.default_rng(0)
-policies = {"cobra": player.act, "random": lambda image: rng.random(4)}
+policies = {"cobra": player.act, "random": lambda image: rng.random(task.action_size)}
 share = {
     name: [np.mean([play(env, act, jax.random.key(1000 + n))[2] for n in range(EPISODES)]) for env in (task, test)]
     for name, act in policies.items()
@@ -344,9 +342,9 @@ axes.spines[["top", "right"]].set_visible(False)
 # ## Where to go next
 #
 # - Another task, with a film of it at the end: `cobra solve sorting`.
-# - A world of your own: the README's *Use the environment*.
-# - How each part learnt: one file a part, in `src/cobra_rl/models`. Algorithm 1 is in `src/cobra_rl/agents`.
-# - Your own weights, from scratch: `cobra train vision`, then `cobra train explore`.
+# - A world of your own: `docs/worlds-of-your-own.md`.
+# - How each part learnt: one file a part, in `src/cobra_rl/models`. Algorithm 1 is in `src/cobra_rl/agents/cobra.py`.
+# - Your own weights, from nothing to a page of results in one command: `cobra reproduce`.
 # - What differs from the paper, and why: `docs/reproduction.md`.
 
 # %%
