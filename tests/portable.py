@@ -21,9 +21,13 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+
 ROOT = Path(__file__).parents[1]
 NEWEST = ("python3.14", "python3.13", "python3.12")
-NO_VECTORS = "AVX2 FMA3 AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR"
+NO_VECTORS = " ".join(name for name in __cpu_dispatch__ if __cpu_features__.get(name))  # beyond the baseline
+    name for name in __cpu_dispatch__ if __cpu_features__.get(name)
+)  # all that NumPy has beyond its baseline
 
 
 class Setting(NamedTuple):
@@ -40,7 +44,7 @@ class Setting(NamedTuple):
         parts = [f"order {self.seed}", f"{self.workers} worker{'s' * (self.workers > 1)}"]
         parts += [f"BLAS {self.blas}"] if self.blas else []
         parts += [f"XLA {self.xla}"] if self.xla else []
-        parts += ["NumPy without " + " ".join(self.numpy.split()[:2])] if self.numpy else []
+        parts += [f"NumPy without {self.numpy}"] if self.numpy else []
         parts += [f"Python {version_of(newest_python())}"] if self.newest else []
         return ", ".join(parts)
 
@@ -102,7 +106,7 @@ def run(setting: Setting, folder: Path, more: list[str]) -> dict:
     began = time.monotonic()
     done = subprocess.run([*command, *workers, *more], cwd=ROOT, env=environment, text=True, capture_output=True)
     lines = done.stdout.strip().splitlines() or [done.stderr.strip()[-300:]]
-    print(done.stdout if done.returncode else lines[-1], flush=True)
+    print(done.stdout + done.stderr if done.returncode else lines[-1], flush=True)
     return {"setting": str(setting), "passed": done.returncode == 0, "summary": lines[-1]} | {
         "minutes": (time.monotonic() - began) / 60
     }
