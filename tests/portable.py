@@ -26,8 +26,6 @@ from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 ROOT = Path(__file__).parents[1]
 NEWEST = ("python3.14", "python3.13", "python3.12")
 NO_VECTORS = " ".join(name for name in __cpu_dispatch__ if __cpu_features__.get(name))  # beyond the baseline
-    name for name in __cpu_dispatch__ if __cpu_features__.get(name)
-)  # all that NumPy has beyond its baseline
 
 
 class Setting(NamedTuple):
