@@ -51,3 +51,10 @@ def debug_world(debug_vision, tmp_path_factory):
         save_weights(folder / part, *part_weights(part, model, 4, sha256(debug_vision)))
     seal_world(folder)
     return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget_compiled_code():
+    """Compiled code of one module is of little use to the next, and all of it together takes gigabytes."""
+    yield
+    jax.clear_caches()
