@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from cobra_rl import Agent, cli
+from cobra_rl.cli.options import absolute_env
 from cobra_rl.environments import load_environment
 from cobra_rl.worlds import load_world
 
@@ -48,6 +49,15 @@ def test_all_three_phases_run_in_a_world_of_ones_own(name, tmp_path, capsys):
 def test_a_name_that_leads_nowhere_is_refused(name, sentence):
     with pytest.raises(ValueError, match=sentence):
         load_environment(name)
+
+
+def test_a_file_is_found_again_from_another_folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(EXAMPLES)
+    name = absolute_env("stars.py:task")
+    monkeypatch.chdir(tmp_path)
+    assert load_environment(name).spec.name == "stars_task"
+    assert absolute_env("my.module:task") == "my.module:task"
+    assert absolute_env(None) is None
 
 
 def test_a_function_of_the_mode_gives_both_environments():

@@ -93,6 +93,12 @@ def check_file(name: str, path: Path | None, suffix: str = "") -> None:
         raise ValueError(f"--{name} is {path}; its name must end in {suffix}.")
 
 
+def absolute_env(name: str | None) -> str | None:
+    """Return the name of an environment as it can be loaded from any folder: a file's path becomes absolute."""
+    where, colon, attribute = (name or "").rpartition(":")
+    return f"{Path(where).resolve()}:{attribute}" if colon and where.endswith(".py") else name
+
+
 def command_line() -> str:
     """Return what was typed, for the records of results."""
     return shlex.join(["cobra", *sys.argv[1:]])

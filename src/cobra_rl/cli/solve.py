@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from cobra_rl.cli.options import Configured, Preset, TaskOrAll, Variant, check_range, command_line
+from cobra_rl.cli.options import Configured, Preset, TaskOrAll, Variant, absolute_env, check_range, command_line
 from cobra_rl.cli.process import use_huge_pages
 from cobra_rl.config import TaskConfig
 from cobra_rl.spriteworld.names import REWARDED, SUITE
@@ -72,7 +72,7 @@ class Solve(Configured):
         from cobra_rl.worlds import load_world
 
         name = task or str(self.env).rpartition(":")[2]
-        problem = Problem(name, self.variant, self.sparse, self.exploration_policy, self.env)
+        problem = Problem(name, self.variant, self.sparse, self.exploration_policy, absolute_env(self.env))
         config = self._config()
         preset = "" if self.preset == "laptop" else f"-{self.preset}"
         folder = out or Path("runs", "solve", problem.name(config.value) + preset)
@@ -98,6 +98,9 @@ def show_result(result: dict[str, Any], folder: Path) -> None:
     from cobra_rl.show.tables import print_result
 
     print_result(result)
+    if result["config"]["agent"] != "cobra":  # `Agent.load` knows only COBRA
+        print(f"Result: {folder / 'result.json'}")
+        return
     print("Drawing the learning curve and filming the agent", flush=True)
     agent = Agent.load(folder)
     assert agent.problem is not None
