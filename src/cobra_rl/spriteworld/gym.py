@@ -198,8 +198,9 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
         last = _begun(self._last)
         check_action(actions, (self.num_envs,))
         counted = ~self._done
-        self._keys, self._last, images = self._compiled_step(self._keys, last, np.asarray(actions, np.float32))
-        reward, terminated, truncated, info = jax.device_get(self._last[2:])
+        self._keys, last, images = self._compiled_step(self._keys, last, np.asarray(actions, np.float32))
+        reward, terminated, truncated, info = jax.device_get(last[2:])
+        self._last = last
         self._done = terminated | truncated
         infos = {key: value for name in info for key, value in ((name, info[name]), (f"_{name}", counted))}
         return np.asarray(images), reward.astype(np.float64), terminated, truncated, infos
