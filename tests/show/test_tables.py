@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cobra_rl.show.results import RESULTS, read_explore, read_suite, read_vision
-from cobra_rl.show.tables import markdown_table, print_causes, print_explore, print_result, print_suite, print_vision
+from cobra_rl.show.tables import print_causes, print_explore, print_result, print_suite, print_vision
 
 RECORD = json.loads((RESULTS / "solve" / "sorting.json").read_text())
 
@@ -76,9 +76,3 @@ def test_causes_are_printed(width, capsys):
     text = printed(capsys, width)
     for text_part in ("to gain", "imagination", "2.51", "-0.38"):
         assert text_part in text
-
-
-def test_the_markdown_table_has_a_row_a_task():
-    lines = markdown_table(read_suite(RESULTS)["solve"].values()).splitlines()
-    assert len(lines) == 2 + 6
-    assert len({line.count("|") for line in lines}) == 1

@@ -14,7 +14,6 @@ All files are optional. The published results lie in `RESULTS`; a researcher's o
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,94 +29,74 @@ Record = Mapping[str, Any]  # a file as JSON has it
 Metrics = Mapping[str, float | list[float] | None]  # None: does not exist there, such as FG-ARI of single sprites
 
 
-class Target(NamedTuple):
-    """An acceptance threshold."""
-
-    sign: str  # ">=" or "<="
-    level: float
-
-    def met_by(self, value: Exact | float) -> bool:
-        """Returns whether a value passes the threshold: 9/10 passes 0.9, which is a little more in binary."""
-        return float(value) >= self.level if self.sign == ">=" else float(value) <= self.level
-
-
 class Metric(NamedTuple):
-    """How a metric is shown, and what it was to reach."""
+    """How a metric is shown, and what it was to reach, if anything."""
 
     heading: str
-    target: Target | None = None
+    at_least: float | None = None
+    at_most: float | None = None
     is_share: bool = False  # shown in percent
+
+    def met_by(self, value: Exact | float) -> bool:
+        """Returns whether a value reaches the target: 9/10 reaches 0.9, which is a little more in binary."""
+        enough = self.at_least is None or float(value) >= self.at_least
+        return enough and (self.at_most is None or float(value) <= self.at_most)
 
 
 VISION: dict[str, Metric] = {
-    "fg_ari_attention": Metric("FG-ARI, attention", Target(">=", 0.95)),
-    "fg_ari_decoder": Metric("FG-ARI, decoder", Target(">=", 0.93)),
-    "alone": Metric("sprites alone in a slot", Target(">=", 0.97), True),
-    "split": Metric("sprites split over slots", None, True),
-    "shared": Metric("sprites sharing a slot", None, True),
-    "mse": Metric("MSE of V_dec(V_enc(x))", Target("<=", 0.002)),
-    "position_error": Metric("position error", Target("<=", 0.01)),
-    "hue_error": Metric("hue error", Target("<=", 0.03)),
+    "fg_ari_attention": Metric("FG-ARI, attention", at_least=0.95),
+    "fg_ari_decoder": Metric("FG-ARI, decoder", at_least=0.93),
+    "alone": Metric("sprites alone in a slot", at_least=0.97, is_share=True),
+    "split": Metric("sprites split over slots", is_share=True),
+    "shared": Metric("sprites sharing a slot", is_share=True),
+    "mse": Metric("MSE of V_dec(V_enc(x))", at_most=0.002),
+    "position_error": Metric("position error", at_most=0.01),
+    "hue_error": Metric("hue error", at_most=0.03),
     "saturation_error": Metric("saturation error"),
-    "shape_accuracy": Metric("shape accuracy", Target(">=", 0.9), True),
+    "shape_accuracy": Metric("shape accuracy", at_least=0.9, is_share=True),
     "angle_error": Metric("angle error, degrees"),
 }
 EXPLORE: dict[str, Metric] = {
-    "hit_rate": Metric("clicks on a sprite", Target(">=", 0.7), True),
-    "hit_rate_uniform": Metric("clicks on a sprite, uniform policy", None, True),
-    "sprites_struck": Metric("sprites struck by 128 proposals", Target(">=", 0.95), True),
-    "motion_deformation": Metric("motion deformation", Target("<=", 0.05)),
-    "octant_least": Metric("rarest octant of motions, of its share", Target(">=", 0.5)),
-    "octant_most": Metric("most frequent octant, of its share", Target("<=", 2.0)),
-    "position_error": Metric("position error of a pushed sprite", Target("<=", 0.02)),
-    "others_drift": Metric("drift of the others", Target("<=", 0.005)),
-    "empty_drift": Metric("drift after a click on nothing", Target("<=", 0.005)),
-    "ratio_to_encoded": Metric("pixel error / encoding the truth", Target("<=", 1.5)),
-    "ratio_to_unchanged": Metric("pixel error / predicting no change", Target("<=", 1 / 3)),
-    "error_correlation": Metric("correlation of e_pred and L_T", Target(">=", 0.8)),
+    "hit_rate": Metric("clicks on a sprite", at_least=0.7, is_share=True),
+    "hit_rate_uniform": Metric("clicks on a sprite, uniform policy", is_share=True),
+    "sprites_struck": Metric("sprites struck by 128 proposals", at_least=0.95, is_share=True),
+    "motion_deformation": Metric("motion deformation", at_most=0.05),
+    "octant_least": Metric("rarest octant of motions, of its share", at_least=0.5),
+    "octant_most": Metric("most frequent octant, of its share", at_most=2.0),
+    "position_error": Metric("position error of a pushed sprite", at_most=0.02),
+    "others_drift": Metric("drift of the others", at_most=0.005),
+    "empty_drift": Metric("drift after a click on nothing", at_most=0.005),
+    "ratio_to_encoded": Metric("pixel error / encoding the truth", at_most=1.5),
+    "ratio_to_unchanged": Metric("pixel error / predicting no change", at_most=1 / 3),
+    "error_correlation": Metric("correlation of e_pred and L_T", at_least=0.8),
     "error_correlation_ceiling": Metric("... at best, in view of the noise"),
-    "error_correlation_uniform": Metric("... for uniform actions", Target(">=", 0.8)),
+    "error_correlation_uniform": Metric("... for uniform actions", at_least=0.8),
     "error_correlation_ceiling_uniform": Metric("... at best"),
     "rollout_position_error": Metric("position error after 1-5 steps"),
 }
 TASK: dict[str, Metric] = {
-    "success_train": Metric("success, train", Target(">=", 0.95), True),
-    "success_test": Metric("success, test", Target(">=", 0.9), True),
+    "success_train": Metric("success, train", at_least=0.95, is_share=True),
+    "success_test": Metric("success, test", at_least=0.9, is_share=True),
     "steps_to_90": Metric("steps to 90 %"),
     "episodes_to_90": Metric("episodes to 90 %"),
 }
 SOLVED = 0.9  # success from which on a task counts as solved
-TARGETS: dict[str, dict[str, Target]] = {  # acceptance thresholds, by phase and metric
-    phase: {name: metric.target for name, metric in metrics.items() if metric.target}
-    for phase, metrics in {"vision": VISION, "explore": EXPLORE, "task": TASK}.items()
-}
 
 
-@dataclass(frozen=True)
-class VisionResult:
-    """What `cobra evaluate vision` measured."""
+class Evaluation(NamedTuple):
+    """What `cobra evaluate vision` or `cobra evaluate explore` measured."""
 
     source: str  # the file, as a reader of the folder finds it
     command: str
-    places: Mapping[str, Metrics]  # metrics by "variant/task/mode"
+    metrics: Mapping[str, Any]  # `Metrics`; of vision, those of each place "variant/task/mode"
 
     @property
     def main(self) -> Metrics:
-        """The metrics of the held-out exploration scenes; of the first place if those were not measured."""
-        return self.places.get(MAIN_PLACE) or next(iter(self.places.values()))
+        """Of vision: the metrics of the held-out exploration scenes; of the first place if those were not measured."""
+        return self.metrics.get(MAIN_PLACE) or next(iter(self.metrics.values()))
 
 
-@dataclass(frozen=True)
-class ExploreResult:
-    """What `cobra evaluate explore` measured."""
-
-    source: str
-    command: str
-    metrics: Metrics
-
-
-@dataclass(frozen=True)
-class SeedResult:
+class SeedResult(NamedTuple):
     """What one seed of a task came to. Only a run that learnt has the last four."""
 
     seed: int
@@ -129,8 +108,7 @@ class SeedResult:
     solved: tuple[bool, ...] = ()  # whether it succeeded
 
 
-@dataclass(frozen=True)
-class TaskResult:
+class TaskResult(NamedTuple):
     """The result.json of `cobra solve`, or what `cobra evaluate RUN` measured of a run."""
 
     source: str
@@ -170,23 +148,23 @@ class TaskResult:
 Suite = dict[str, dict[str, TaskResult]]  # what was run, such as "solve" or "solve-uniform" -> task -> its result
 
 
-def read_vision(results: Path, name: str = "vision") -> VisionResult | None:
-    """Reads an evaluation of vision; None if the folder has none."""
+def read_vision(results: Path) -> Evaluation | None:
+    """Reads the evaluation of vision; None if the folder has none."""
 
-    def build(source: str, record: Record) -> VisionResult:
+    def build(source: str, record: Record) -> Evaluation:
         places = record["figures"]
         if not places or not all(isinstance(metrics, dict) for metrics in places.values()):
             raise ValueError("its figures are to be metrics by place")
-        return VisionResult(source, record["command"], places)
+        return Evaluation(source, record["command"], places)
 
-    return _read(results, f"{name}.json", "an evaluation of vision", build)
+    return _read(results, "vision.json", "an evaluation of vision", build)
 
 
-def read_explore(results: Path, name: str = "explore") -> ExploreResult | None:
+def read_explore(results: Path, name: str = "explore") -> Evaluation | None:
     """Reads an evaluation of imagination and curiosity; None if the folder has none."""
 
-    def build(source: str, record: Record) -> ExploreResult:
-        return ExploreResult(source, record["command"], dict(record["figures"]))
+    def build(source: str, record: Record) -> Evaluation:
+        return Evaluation(source, record["command"], dict(record["figures"]))
 
     return _read(results, f"{name}.json", "an evaluation of the exploration phase", build)
 
@@ -206,15 +184,18 @@ def read_suite(results: Path) -> Suite:
     """Reads the results of all tasks and agents, tasks in the suite's order."""
     suite: Suite = {}
     for agent in AGENTS:
-        files = [path.with_suffix("") for path in (results / agent).glob("*.json")]
-        runs = [path.parent for path in (results / agent).glob("*/result.json")]
-        for name in sorted({path.name for path in (*files, *runs)}):
+        files = {path.stem for path in (results / agent).glob("*.json")}
+        runs = {path.parent.name for path in (results / agent).glob("*/result.json")}
+        for name in sorted(files | runs):
             task, dash, options = name.partition("-") if name.partition("-")[0] in TASKS else (name, "", "")
             if result := read_task(results, f"{agent}/{name}"):
                 suite.setdefault(agent + dash + options, {})[task] = result
-    order = {task: place for place, task in enumerate(TASKS)}
-    in_order = {kind: sorted(of, key=lambda task: order.get(task, len(order))) for kind, of in suite.items()}
-    return {kind: {task: suite[kind][task] for task in tasks} for kind, tasks in in_order.items()}
+    return {kind: {task: of[task] for task in sorted(of, key=suite_order)} for kind, of in suite.items()}
+
+
+def suite_order(task: str) -> int:
+    """Returns the place of a task in the suite; tasks of one's own come last."""
+    return TASKS.index(task) if task in TASKS else len(TASKS)
 
 
 def read_log(results: Path, file: str) -> list[Record] | None:

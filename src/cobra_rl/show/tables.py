@@ -1,10 +1,7 @@
-"""Tables for a terminal, and the same numbers as rows of Markdown for the README and the docs.
-
-Tables fit 60 columns and look best from 80 on.
-"""
+"""Tables for a terminal. They fit 60 columns and look best from 80 on."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -19,8 +16,6 @@ SUCCESS = tuple(f"success_{mode}" for mode in MODES)
 COMPARED = {"random": "random policy", "bound": "knows all"}  # what results are compared with
 KNOWS_ALL = "knows all: a one-step search with the true state"
 WIDE = 72  # columns from which on `print_suite` has room for the comparison
-SIGNS = {">=": "≥", "<=": "≤"}
-PUBLISHED = ("task", "success, training", "success, robustness", "rewarded steps to 90 %", "episodes to 90 %")
 
 
 def share(value: Exact | float) -> str:
@@ -44,11 +39,10 @@ def texts(found: Summary, write: Callable[[Exact], str]) -> tuple[str, str]:
 
 def bound(metric: Metric) -> str:
     """Writes the target of a metric: "≥ 70%"; nothing if it has none."""
-    if metric.target is None:
+    level, sign = (metric.at_most, "≤") if metric.at_least is None else (metric.at_least, "≥")
+    if level is None:
         return ""
-    level = metric.target.level
-    text = percent(level, 0).replace(" ", "") if metric.is_share else f"{level:.3g}"
-    return f"{SIGNS[metric.target.sign]}\u00a0{text}"
+    return f"{sign}\u00a0{percent(level, 0).replace(' ', '') if metric.is_share else f'{level:.3g}'}"
 
 
 def print_vision(places: Mapping[str, Metrics]) -> None:
@@ -116,23 +110,6 @@ def print_causes(seeds: Sequence[Record], scenes: int) -> None:
             values = (seed[f"{name}, {mode}"] for name in causes)
             table.add_row(f"seed {seed['seed']}, {mode}", *(f"{round(value, 2) + 0.0:.2f}" for value in values))
     Console().print(table)
-
-
-def markdown_row(result: TaskResult) -> str:
-    """Writes a result as a row of the published table, whose columns are `PUBLISHED`."""
-    successes = (str(result.success(mode)) for mode in MODES)
-    soon = (count_summary(result.counts(name)) for name in SOON)
-    return _markdown(result.title, *successes, *soon)
-
-
-def markdown_table(results: Iterable[TaskResult]) -> str:
-    """Writes the published table: its head, and a row per result."""
-    lines = [_markdown(*PUBLISHED), "|" + "---|" * len(PUBLISHED), *map(markdown_row, results)]
-    return "\n".join(lines) + "\n"
-
-
-def _markdown(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _print_metrics(title: str, metrics: Metrics, rows: Mapping[str, Metric]) -> None:

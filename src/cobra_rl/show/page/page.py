@@ -10,12 +10,12 @@ from markupsafe import Markup
 from cobra_rl.agent import Agent
 from cobra_rl.runtime.storage import write_atomically
 from cobra_rl.show.figures import FIGURES, solving
-from cobra_rl.show.page import rows, sections
+from cobra_rl.show.page import rows
 from cobra_rl.show.page.pictures import Picture, Say, gather_figures, gather_films
 from cobra_rl.show.results import RESULTS, read_explore, read_suite, read_task, read_vision
 from cobra_rl.worlds import find_world
 
-FOLDED = {"rollout_sheet": "Sixteen scenes, not chosen", "traversals": "What each latent does"}
+FOLDER = Path(__file__).parent
 
 
 def write_report(
@@ -53,38 +53,31 @@ def write_report(
 
 def build(results: Path, figures: Mapping[str, Picture], films: Mapping[str, Picture]) -> str:
     """Renders the page, HTML that loads nothing else; figures without a place on it come at the end of its results."""
-    vision, explore, random = read_vision(results), read_explore(results), read_explore(results, "explore_random")
-    demo, suite = read_task(results, "demo"), read_suite(results)
-    shown: set[str] = set()
+    suite, placed = read_suite(results), set()
 
     def place(name: str) -> Picture | None:
-        shown.add(name)
+        placed.add(name)
         return figures.get(name)
 
-    template = _templates().get_template("page.html.j2")
-    return template.render(
-        style=Markup(Path(__file__).with_name("style.css").read_text(encoding="utf-8")),
+    templates = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters["prose"] = rows.prose
+    templates.globals["rows"] = rows
+    return templates.get_template("page.html.j2").render(
+        style=Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
         figure=place,
-        other_figures=lambda: [picture for name, picture in figures.items() if name not in shown],
-        folded=FOLDED,
+        figures=figures,
+        other_figures=lambda: [picture for name, picture in figures.items() if name not in placed],
         films=films,
-        first_film=films.get("cobra") or films.get("solving"),
-        tiles=sections.tiles(vision, explore, suite),
-        vision=vision,
-        explore=explore,
-        random=random,
-        rows=rows,
-        demo=[rows.task_row(demo, f"{demo.title}, {demo.steps:,} rewarded steps")] if demo else [],
-        groups=sections.task_groups(suite, figures),
-        shortfalls=sections.shortfalls(vision, explore, suite),
+        vision=read_vision(results),
+        explore=read_explore(results),
+        random=read_explore(results, "explore_random"),
+        demo=read_task(results, "demo"),
+        suite=suite,
         has_rewards=any(result.normalised_reward("train") for of in suite.values() for result in of.values()),
     )
-
-
-@functools.cache
-def _templates() -> Environment:
-    folder = FileSystemLoader(Path(__file__).parent)
-    templates = Environment(loader=folder, autoescape=True, undefined=StrictUndefined)
-    templates.trim_blocks = templates.lstrip_blocks = True
-    templates.filters["prose"] = rows.prose
-    return templates
