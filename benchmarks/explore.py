@@ -45,10 +45,6 @@ class Timed:
         self.played += sum(part.transitions.action.shape[0] for part in parts)
         return parts
 
-    def close(self) -> None:
-        """Let the actors go."""
-        self.actors.close()
-
 
 def measure(actors: Actors, vision, seconds: float) -> dict[str, float]:
     """Measure the rates of the phase's own steps: `CONFIG.updates` of them follow each call of the actors."""

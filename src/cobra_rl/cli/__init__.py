@@ -5,32 +5,34 @@ and then solves new tasks from a few hundred rewarded steps.
 """
 
 import difflib
-import importlib
+import pkgutil
 import sys
 import traceback
 from typing import Any, NamedTuple
+
+from cobra_rl import __version__
+from cobra_rl.runtime.signals import Stopped
 
 
 class Command(NamedTuple):
     """A command: the file of this folder and the class in it, imported only if it is asked for; a line of help."""
 
-    module: str
-    name: str
+    place: str
     help: str
 
 
 COMMANDS = {
-    "solve": Command("solve", "Solve", "Want and act: learn a task from reward."),
-    "watch": Command("watch", "Watch", "Film an agent beside what it sees and imagines."),
-    "play-random": Command("watch", "PlayRandom", "Film a world under random pushes."),
-    "train vision": Command("train", "TrainVision", "Look: train the vision module."),
-    "train explore": Command("train", "TrainExplore", "Imagine and be curious: train T and D."),
-    "evaluate": Command("evaluate", "EvaluateRun", "Measure a run of `cobra solve`."),
-    "evaluate vision": Command("evaluate", "EvaluateVision", "Measure vision on held-out scenes."),
-    "evaluate explore": Command("evaluate", "EvaluateExplore", "Measure imagination and curiosity."),
-    "figures": Command("report", "Figures", "Draw the paper's figures."),
-    "report": Command("report", "Report", "Tell the whole story on one page."),
-    "reproduce": Command("reproduce", "Reproduce", "From nothing to the report, in one command."),
+    "solve": Command("solve:Solve", "Want and act: learn a task from reward."),
+    "watch": Command("watch:Watch", "Film an agent beside what it sees and imagines."),
+    "play-random": Command("watch:PlayRandom", "Film a world under random pushes."),
+    "train vision": Command("train:TrainVision", "Look: train the vision module."),
+    "train explore": Command("train:TrainExplore", "Imagine and be curious: train T and D."),
+    "evaluate": Command("evaluate:EvaluateRun", "Measure a run of `cobra solve`."),
+    "evaluate vision": Command("evaluate:EvaluateVision", "Measure vision on held-out scenes."),
+    "evaluate explore": Command("evaluate:EvaluateExplore", "Measure imagination and curiosity."),
+    "figures": Command("report:Figures", "Draw the paper's figures."),
+    "report": Command("report:Report", "Tell the whole story on one page."),
+    "reproduce": Command("reproduce:Reproduce", "From nothing to the report, in one command."),
 }
 
 
@@ -43,8 +45,6 @@ def main(args: list[str] | None = None) -> None:
         _print_help()
         sys.exit(0)
     if words[0] == "--version":
-        from cobra_rl import __version__
-
         print(f"cobra-rl {__version__}")
         sys.exit(0)
     if code := _run(words, debug):
@@ -56,23 +56,19 @@ def parse(words: list[str]) -> Any:
     from cobra_rl.cli.options import parse_command
 
     name, rest = _split(words)
-    command = COMMANDS[name]
-    kind = getattr(importlib.import_module(f"cobra_rl.cli.{command.module}"), command.name)
-    return parse_command(kind, f"cobra {name}", rest)
+    return parse_command(pkgutil.resolve_name(f"cobra_rl.cli.{COMMANDS[name].place}"), f"cobra {name}", rest)
 
 
 def _run(words: list[str], debug: bool) -> int:
     try:
         command = parse(words)
         from cobra_rl.runtime.cache import keep_compilations
-        from cobra_rl.runtime.run import Stopped
 
         keep_compilations()
-        try:
-            command.run()
-        except Stopped as stop:
-            print(stop, file=sys.stderr)
-            return 128 + stop.signal
+        command.run()
+    except Stopped as stop:
+        print(stop, file=sys.stderr)
+        return 128 + stop.signal
     except (ValueError, OSError, ArithmeticError, ImportError) as error:
         if debug:
             traceback.print_exc()
@@ -97,10 +93,9 @@ def _split(words: list[str]) -> tuple[str, list[str]]:
 
 
 def _print_help() -> None:
-    width = max(map(len, COMMANDS)) + 2
     print("usage: cobra COMMAND [OPTIONS]\n")
     print((__doc__ or "").partition("\n\n")[2])
     print("commands:")
     for name, command in COMMANDS.items():
-        print(f"  {name:{width}}{command.help}")
+        print(f"  {name:{max(map(len, COMMANDS)) + 2}}{command.help}")
     print("\n  cobra COMMAND --help shows its options; cobra --version the version; --debug where an error arose.")

@@ -6,7 +6,17 @@ from typing import Annotated, Any
 
 import tyro
 
+from cobra_rl.agent import Agent
 from cobra_rl.cli.options import check_file, check_range, command_line
+from cobra_rl.environments import load_environment
+from cobra_rl.evaluation.causes import reward_lost
+from cobra_rl.evaluation.explore import evaluate_explore
+from cobra_rl.evaluation.task import greedy_scores
+from cobra_rl.evaluation.vision import evaluate_suite, evaluate_vision
+from cobra_rl.show.results import write_evaluation
+from cobra_rl.show.tables import print_causes, print_explore, print_result, print_vision
+from cobra_rl.spriteworld import Spriteworld
+from cobra_rl.worlds import load_vision, load_world
 
 LOST_SCENES = 64  # for `--causes`
 TEST_SEED = 1919  # of the episodes of `cobra evaluate RUN`: others than those at the end of the run
@@ -20,19 +30,13 @@ class EvaluateRun:
     """The run's folder, such as runs/solve/sorting."""
     world: Path | None = None
     """Where the run's world lies now, if it was moved. Default: beside the run, or where the run recorded it."""
-    episodes: int = 200
-    """Greedy episodes in each mode."""
+    episodes: int = 200  # Greedy episodes in each mode.
     causes: bool = False
     """Also where reward is lost: by proposals, by vision and reward predictor, by imagination. Minutes per seed."""
-    out: Path | None = None
-    """Where to write the metrics as JSON. Default: they are only printed."""
+    out: Path | None = None  # Where to write the metrics as JSON. Default: they are only printed.
 
     def run(self) -> None:
         """Measure, print, write."""
-        from cobra_rl.agent import Agent
-        from cobra_rl.runtime.typed import to_json
-        from cobra_rl.show.tables import print_causes, print_result
-
         check_range("episodes", self.episodes, 1)
         check_file("out", self.out)
         settings = Agent.settings(self.run_folder)
@@ -40,24 +44,18 @@ class EvaluateRun:
         if not seeds:
             raise ValueError(f"{self.run_folder} holds no agent yet: the run was stopped before its first save.")
         rows = [self._row(seed) for seed in seeds]
-        metrics = to_json(settings) | {"episodes": self.episodes, "seeds": rows}
+        metrics = settings | {"episodes": self.episodes, "seeds": rows}
         print_result(metrics)
         if self.causes:
             print_causes(rows, LOST_SCENES)
         write_metrics(self.out, metrics)
 
     def _row(self, seed: int) -> dict[str, Any]:
-        from cobra_rl.agent import Agent
-        from cobra_rl.evaluation.causes import reward_lost
-        from cobra_rl.evaluation.task import greedy_scores
-        from cobra_rl.spriteworld import Spriteworld
-
         print(f"seed {seed}: {self.episodes} greedy episodes in each mode", flush=True)
         agent = Agent.load(self.run_folder, seed, self.world)
         assert agent.problem is not None
         envs = agent.problem.environments()
-        row: dict[str, Any] = {"seed": seed}
-        row |= greedy_scores(agent.policy, agent.params, envs, self.episodes, TEST_SEED)
+        row = {"seed": seed} | greedy_scores(agent.policy, agent.params, envs, self.episodes, TEST_SEED)
         for mode, env in envs.items() if self.causes else ():
             if not isinstance(env, Spriteworld):
                 raise ValueError("--causes needs an environment whose true state is known: a Spriteworld.")
@@ -68,90 +66,69 @@ class EvaluateRun:
 
 
 @dataclass(frozen=True)
-class EvaluateVision:
-    """Measure vision on held-out scenes: FG-ARI, slots to themselves, reconstruction, probes; a table and JSON."""
+class HeldOut:
+    """What the measurements on held-out scenes are told."""
 
-    world: Path | None = None
-    """World whose vision is measured. Default: the shipped one."""
-    vision: Path | None = None
-    """Vision alone instead: a run of `cobra train vision`, or its weights."""
+    world: Path | None = None  # World to measure, such as runs/explore/laptop-seed0/world. Default: the shipped one.
     env: str | None = None
     """A Spriteworld of your own, module:name or file.py:name; by default the suite's exploration environment."""
-    scenes: int = 1000
-    """Number of held-out exploration scenes with 2-6 sprites."""
-    suite: bool = False
-    """Also the initial scenes of all six tasks in both modes, and the released variant."""
-    out: Path | None = None
-    """Where to write the metrics as JSON. Default: they are only printed."""
+    scenes: int = 1000  # Number of held-out exploration scenes with up to 6 sprites.
+    out: Path | None = None  # Where to write the metrics as JSON. Default: they are only printed.
+
+    def check(self, probes: str) -> None:
+        """Refuse what cannot be measured or written."""
+        if self.scenes < 10:
+            raise ValueError(f"--scenes is {self.scenes}; at least 10 are needed to {probes}.")
+        check_file("out", self.out)
+
+    def environment(self) -> Spriteworld | None:
+        """Load a Spriteworld of one's own; None is the suite's exploration environment."""
+        env = None if self.env is None else load_environment(self.env)
+        if not isinstance(env, Spriteworld | None):
+            raise ValueError(f"--env is {self.env}; these metrics need a Spriteworld, whose sprites are known.")
+        return env
+
+
+@dataclass(frozen=True)
+class EvaluateVision(HeldOut):
+    """Measure vision on held-out scenes: FG-ARI, slots to themselves, reconstruction, probes; a table and JSON."""
+
+    vision: Path | None = None
+    """Vision alone instead of that of a world: a run of `cobra train vision`, or its weights."""
+    suite: bool = False  # Also the initial scenes of all six tasks in both modes, and the released variant.
 
     def run(self) -> None:
         """Measure, print, write."""
-        from cobra_rl.evaluation.vision import evaluate_suite, evaluate_vision
-        from cobra_rl.show.tables import print_vision
-        from cobra_rl.worlds import load_vision, load_world
-
-        if self.scenes < 10:
-            raise ValueError(f"--scenes is {self.scenes}; at least 10 are needed to fit and test the probes.")
+        self.check("fit and test the probes")
         if self.vision is not None and self.world is not None:
             raise ValueError("Give --world or --vision, not both.")
-        check_file("out", self.out)
         model = load_vision(self.vision) if self.vision is not None else load_world(self.world).vision
         print(f"Looking at {self.scenes:,} scenes and fitting probes", flush=True)
         if self.suite:
             metrics = evaluate_suite(model, self.scenes)
         else:
             place = "paper/exploration/train" if self.env is None else self.env
-            metrics = {place: evaluate_vision(model, sprite_env(self.env), scenes=self.scenes)}
+            metrics = {place: evaluate_vision(model, self.environment(), scenes=self.scenes)}
         print_vision(metrics)
         write_metrics(self.out, metrics)
 
 
 @dataclass(frozen=True)
-class EvaluateExplore:
+class EvaluateExplore(HeldOut):
     """Measure imagination and curiosity on held-out scenes: hits, pushes, roll-outs, e_pred; a table and JSON."""
-
-    world: Path | None = None
-    """World to measure, such as runs/explore/laptop-seed0/world. Default: the shipped one."""
-    env: str | None = None
-    """A Spriteworld of your own, module:name or file.py:name; by default the suite's exploration environment."""
-    scenes: int = 1000
-    """Number of held-out exploration scenes with 1-6 sprites."""
-    out: Path | None = None
-    """Where to write the metrics as JSON. Default: they are only printed."""
 
     def run(self) -> None:
         """Measure, print, write."""
-        from cobra_rl.evaluation.explore import evaluate_explore
-        from cobra_rl.show.tables import print_explore
-        from cobra_rl.worlds import load_world
-
-        if self.scenes < 10:
-            raise ValueError(f"--scenes is {self.scenes}; at least 10 are needed to fit the position probe.")
-        check_file("out", self.out)
+        self.check("fit the position probe")
         world = load_world(self.world)
         print(f"Proposing, pushing and imagining in {self.scenes:,} scenes", flush=True)
-        metrics = evaluate_explore(world, sprite_env(self.env), scenes=self.scenes)
+        metrics = evaluate_explore(world, self.environment(), scenes=self.scenes)
         print_explore(metrics)
         write_metrics(self.out, metrics)
 
 
-def sprite_env(name: str | None) -> Any:
-    """Load a Spriteworld of one's own; None is the suite's exploration environment."""
-    from cobra_rl.environments import load_environment
-    from cobra_rl.spriteworld import Spriteworld
-
-    if name is None:
-        return None
-    env = load_environment(name)
-    if not isinstance(env, Spriteworld):
-        raise ValueError(f"--env is {name}; these metrics need a Spriteworld, whose sprites are known.")
-    return env
-
-
 def write_metrics(out: Path | None, metrics: Any) -> None:
     """Write metrics as JSON with the command that made them, if that is wanted."""
-    from cobra_rl.show.results import write_evaluation
-
     if out is not None:
         write_evaluation(out, command_line(), metrics)
         print(f"Raw metrics: {out}")

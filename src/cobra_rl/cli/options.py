@@ -1,11 +1,11 @@
 """What commands share: names of the suite as choices, presets whose every leaf is an option, checks of numbers."""
 
-import dataclasses
+import argparse
+import math
 import shlex
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 from tyro.extras import literal_type_from_choices
@@ -13,68 +13,37 @@ from tyro.extras import literal_type_from_choices
 from cobra_rl.spriteworld.names import MODES, REWARDED, TASKS, VARIANTS
 
 if TYPE_CHECKING:
-    Mode = Variant = Task = TaskOrAll = World = WorldOrAll = Preset = str
+    Mode = Variant = Task = TaskOrAll = WorldOrAll = str
 else:
     Mode = literal_type_from_choices(MODES)
     Variant = literal_type_from_choices(VARIANTS)
     Task = literal_type_from_choices(REWARDED)
     TaskOrAll = literal_type_from_choices((*REWARDED, "all"))
-    World = literal_type_from_choices(TASKS)
     WorldOrAll = literal_type_from_choices((*TASKS, "all"))
-    Preset = literal_type_from_choices(("debug", "laptop", "paper"))
 
-
-class Configured:
-    """A command with a configuration: `--preset` chooses it, and each leaf is an option of its own."""
-
-    presets: ClassVar[str]  # names the table of presets in config.py
+Preset = Literal["debug", "laptop", "paper"]
 
 
 def parse_command(kind: type, name: str, words: list[str]) -> Any:
-    """Parse a command's options.
+    """Make a command, a dataclass, from the options that follow its name; a mistake is said and ends the process.
 
-    Args:
-        kind: The command's dataclass.
-        name: What is typed before the options.
-        words: The options.
-
-    Returns:
-        An instance. A mistake ends the process with code 2, having said what is wrong.
+    If it has `presets`, `--preset` chooses its configuration, and each leaf of that is an option of its own.
     """
     default = None
-    if issubclass(kind, Configured) and dataclasses.is_dataclass(kind):
-        from cobra_rl import config
-
-        required = {
-            field.name: tyro.MISSING
-            for field in dataclasses.fields(kind)
-            if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        }
-        table: Mapping[str, Any] = getattr(config, kind.presets)
-        preset = _preset(words)
-        preset = preset if preset in table else "laptop"  # what is no preset is refused below
-        default = kind(**required | {"preset": preset, "config": table[preset]})
+    if presets := getattr(kind, "presets", None):
+        first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)  # other options' defaults depend on it
+        first.add_argument("--preset", nargs="?")
+        preset = first.parse_known_args(words)[0].preset
+        preset = preset if preset in presets else "laptop"  # what is no preset is refused below
+        default = kind(config=presets[preset], preset=preset)
     return tyro.cli(kind, prog=name, args=words, default=default, config=(tyro.conf.OmitSubcommandPrefixes,))
 
 
-def _preset(words: list[str]) -> str:
-    """Find the preset among the options, before they are parsed: it decides what the others' defaults are."""
-    for number, word in enumerate(words):
-        if word == "--preset":
-            return " ".join(words[number + 1 : number + 2])
-        if word.startswith("--preset="):
-            return word.partition("=")[2]
-    return "laptop"
-
-
-def check_range(name: str, value: int | float | None, low: int | float, high: int | float | None = None) -> None:
+def check_range(name: str, value: int | float | None, low: int | float, high: int | float = math.inf) -> None:
     """Refuse a number that is out of range, in one sentence; None is not given and passes."""
-    if value is None:
-        return
-    if high is None and value < low:
-        raise ValueError(f"--{name} is {value}; it must be at least {low:,}.")
-    if high is not None and not low <= value <= high:
-        raise ValueError(f"--{name} is {value}; it must lie between {low:,} and {high:,}.")
+    if value is not None and not low <= value <= high:
+        allowed = f"be at least {low:,}" if high == math.inf else f"lie between {low:,} and {high:,}"
+        raise ValueError(f"--{name} is {value}; it must {allowed}.")
 
 
 def check_folder(name: str, path: Path | None) -> None:
@@ -85,11 +54,9 @@ def check_folder(name: str, path: Path | None) -> None:
 
 def check_file(name: str, path: Path | None, suffix: str = "") -> None:
     """Refuse an output file that cannot be written, before any work is done."""
-    if path is None:
-        return
-    if path.is_dir():
+    if path is not None and path.is_dir():
         raise ValueError(f"--{name} is {path}, a folder; it must be the name of a file.")
-    if suffix and path.suffix.lower() != suffix:
+    if path is not None and suffix and path.suffix.lower() != suffix:
         raise ValueError(f"--{name} is {path}; its name must end in {suffix}.")
 
 

@@ -5,8 +5,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
+from rich.progress import Progress
 
+from cobra_rl.agent import Agent
 from cobra_rl.cli.options import Mode, Task, Variant, WorldOrAll, check_file, check_range
+from cobra_rl.environments import Problem, load_environment
+from cobra_rl.show.films import film_random, film_suite, save_gif, watch
+from cobra_rl.spriteworld import make
 
 
 @dataclass(frozen=True)
@@ -15,28 +20,19 @@ class Watch:
 
     task: Annotated[Task | None, tyro.conf.Positional] = None
     """The task, played by its shipped agent; not needed with --run."""
-    mode: Mode = "train"
-    """train, or test: the task's robustness test."""
+    mode: Mode = "train"  # train, or test: the task's robustness test.
     run_folder: Annotated[Path | None, tyro.conf.arg(name="run")] = None
     """A run of `cobra solve` whose agent is to play, at the task and by the rules that it learnt."""
     seed_of_run: Annotated[int | None, tyro.conf.arg(name="run-seed")] = None
     """Which seed of the run. Default: its first."""
     world: Path | None = None
     """Where the run's world lies now, if it was moved. Default: beside the run, or where the run recorded it."""
-    frames: int = 60
-    """Number of frames; episodes follow one another."""
-    seed: int = 0
-    """Random seed; the same seed writes the same film."""
-    out: Path | None = None
-    """Output file. Default: runs/watch/TASK-MODE.gif."""
+    frames: int = 60  # Number of frames; episodes follow one another.
+    seed: int = 0  # Random seed; the same seed writes the same film.
+    out: Path | None = None  # Output file. Default: runs/watch/TASK-MODE.gif.
 
     def run(self) -> None:
         """Film, and say where the film lies."""
-        from rich.progress import Progress
-
-        from cobra_rl.show.films import save_gif
-        from cobra_rl.show.watch import watch
-
         check_range("frames", self.frames, 1, 10_000)
         check_file("out", self.out, ".gif")
         agent, problem = self._agent()
@@ -44,34 +40,24 @@ class Watch:
         env = problem.environments()[self.mode]
         with Progress(transient=True) as bar:
             line = bar.add_task("filming", total=self.frames)
-            frames = watch(
-                agent,
-                env,
-                self.frames,
-                self.seed,
-                192,
-                lambda done, total: bar.update(line, completed=min(done, total)),
-            )
+            frames = watch(agent, env, self.frames, self.seed, 192, lambda done, _: bar.update(line, completed=done))
         save_gif(frames, path, fps=3.0)
         print(f"Film: {path}")
 
-    def _agent(self) -> tuple[Any, Any]:
+    def _agent(self) -> tuple[Agent, Problem]:
         """Return the agent that plays and what it learnt."""
-        from cobra_rl.agent import Agent
-
-        if self.run_folder is not None:
-            agent = Agent.load(self.run_folder, self.seed_of_run, self.world)
-            assert agent.problem is not None
-            if self.task not in (None, agent.problem.task):
-                raise ValueError(
-                    f"{self.run_folder} learnt {agent.problem.task} and not {self.task}; leave the task out."
-                )
-            return agent, agent.problem
-        if self.task is None:
+        if self.run_folder is None and self.task is None:
             raise ValueError("Name a task, or give a run of `cobra solve` with --run.")
-        if self.world is not None:
+        if self.run_folder is None and self.world is not None:
             raise ValueError("--world goes with --run: the shipped agents play in the shipped world.")
-        agent = Agent.pretrained(self.task)
+        if self.run_folder is None:
+            agent = Agent.pretrained(str(self.task))
+        else:
+            agent = Agent.load(self.run_folder, self.seed_of_run, self.world)
+        assert agent.problem is not None
+        learnt = agent.problem.task
+        if self.task not in (None, learnt):
+            raise ValueError(f"{self.run_folder} learnt {learnt} and not {self.task}; leave the task out.")
         return agent, agent.problem
 
 
@@ -81,50 +67,36 @@ class PlayRandom:
 
     task: Annotated[WorldOrAll | None, tyro.conf.Positional] = None
     """The environment to play in; all (the default) shows the seven side by side, in both modes."""
-    env: str | None = None
-    """An environment of your own instead, module:name or file.py:name."""
-    mode: Mode = "train"
-    """train, or test: the task's robustness test. Of no effect with all."""
-    variant: Variant = "paper"
-    """The paper's rules, or those of the released package 1.0.2."""
-    steps: int = 40
-    """Number of actions; episodes follow one another."""
-    uniform: bool = False
-    """Click anywhere. Otherwise clicks land on sprites, so that there is something to see."""
-    size: int = 256
-    """Width and height of the picture in pixels; with all, of two pictures."""
-    fps: float = 5.0
-    """Frames per second."""
-    seed: int = 0
-    """Random seed; the same seed writes the same film."""
-    out: Path | None = None
-    """Output file. Default: a file under runs/play-random/."""
+    env: str | None = None  # An environment of your own instead, module:name or file.py:name.
+    mode: Mode = "train"  # train, or test: the task's robustness test. Of no effect with all.
+    variant: Variant = "paper"  # The paper's rules, or those of the released package 1.0.2.
+    steps: int = 40  # Number of actions; episodes follow one another.
+    uniform: bool = False  # Click anywhere. Otherwise clicks land on sprites, so that there is something to see.
+    size: int = 256  # Width and height of the picture in pixels; with all, of two pictures.
+    fps: float = 5.0  # Frames per second.
+    seed: int = 0  # Random seed; the same seed writes the same film.
+    out: Path | None = None  # Output file. Default: a file under runs/play-random/.
 
     def run(self) -> None:
         """Film, and say where the film lies."""
-        from cobra_rl.environments import load_environment
-        from cobra_rl.show import play_random
-        from cobra_rl.show.films import save_gif
-        from cobra_rl.spriteworld import make
-
         check_range("steps", self.steps, 1, 10_000)
         check_range("size", self.size, 16, 2048)
         check_range("fps", self.fps, 0.1, 100.0)
         check_file("out", self.out, ".gif")
         if self.task is not None and self.env is not None:
             raise ValueError("Name an environment of the suite or give one of your own with --env, not both.")
-        task = self.task or "all"
         options: dict[str, Any] = {"steps": self.steps, "seed": self.seed, "click_on_sprites": not self.uniform}
         if self.env is not None:
             name = self.env.rpartition(":")[2]
-            frames = play_random.play(load_environment(self.env, self.mode), size=self.size, **options)
+            frames = film_random(load_environment(self.env, self.mode), size=self.size, **options)
             what = f"{name}, {self.mode} mode"
-        elif task == "all":
-            frames = play_random.play_all(variant=self.variant, size=self.size // 2, **options)
+        elif self.task in (None, "all"):
+            frames = film_suite(variant=self.variant, size=self.size // 2, **options)
             what, name = f"all seven environments, {self.variant} rules", f"all-{self.variant}"
         else:
-            frames = play_random.play(make(task, self.mode, self.variant), size=self.size, **options)
-            what, name = f"{task}, {self.mode} mode, {self.variant} rules", f"{task}-{self.mode}-{self.variant}"
+            frames = film_random(make(self.task, self.mode, self.variant), size=self.size, **options)
+            name = f"{self.task}-{self.mode}-{self.variant}"
+            what = f"{self.task}, {self.mode} mode, {self.variant} rules"
         path = self.out or Path("runs", "play-random", f"{name}.gif")
         save_gif(frames, path, self.fps)
         print(f"{self.steps} steps of random play ({what}): {path}")

@@ -19,7 +19,7 @@ from cobra_rl.models.nets import Lattice
 from cobra_rl.models.transition import TransitionModel, Transitions
 from cobra_rl.models.vision import VisionModel
 from cobra_rl.models.world import WorldModel, make_exploration, make_transition
-from cobra_rl.phases.schedules import at, averaged, clipped, copied, learning_rate
+from cobra_rl.phases.schedules import at, averaged, copied, optimiser_of
 from cobra_rl.runtime.actors import Actors, LocalActors
 from cobra_rl.runtime.replay import Replay, ReplayState
 from cobra_rl.runtime.run import Report, Weights, open_run, run
@@ -55,17 +55,8 @@ class ExploreState(NamedTuple):
     env_steps: Array
 
 
-def make_optimiser(config: ExploreConfig) -> optax.GradientTransformation:
-    """Make Adam, the same for both networks."""
-    rate = learning_rate(config.learning_rate, config.steps, 0, config.decay_from, config.final_rate)
-    return clipped(optax.adam(rate), config.clip)
-
-
 class ExplorePhase:
-    """The phase as the run loop takes it.
-
-    With local actors a resumed run goes on exactly, replay and episodes included; other actors start new episodes.
-    """
+    """The phase as the run loop takes it; local actors' episodes go on exactly after a stop, others begin anew."""
 
     columns = ("hit_rate", "position_error", "transition", "curiosity", "hits")
     read_every = 20
@@ -88,58 +79,52 @@ class ExplorePhase:
         self._sha256 = vision_sha256
         self.steps, self.report_every, self.save_every = config.steps, config.evaluate_every, config.evaluate_every
         self.notes: dict[str, Any] = {}
-        self._local = None
-        if actors is None:
-            self._local = LocalActors(*actor_functions(config, env, config.envs), vision, seed + 2)
-        self._team: Actors = self._local or actors  # type: ignore[assignment]
+        self._actors = actors or LocalActors(*actor_functions(config, env, config.envs), vision, seed + 2)
         self._replay = Replay(config.capacity, config.batch)
         self._score = explore_scores(env, config.validation_scenes)
+        self._optimiser = optimiser_of(config, optax.adam)  # the same for both networks
         self._keys, self._hits = jax.random.key(seed + 1), []
         self._add = eqx.filter_jit(lambda items, memory: self._replay.add(memory, items), donate="all-except-first")
 
     def init(self) -> ExploreState:
         """Start with fresh weights and an empty replay."""
         transition_key, exploration_key = jax.random.split(jax.random.key(self.seed))
-        size = self.env.action_size
+        size, seen = self.env.action_size, self.vision.config
         models = (
             make_transition(self.config.transition, self.vision, size, transition_key),
             make_exploration(self.config.exploration, self.vision, size, exploration_key),
         )
-        optimiser = make_optimiser(self.config)
-        first, second = (optimiser.init(eqx.filter(model, eqx.is_array)) for model in models)
-        learner = Learner(*models, copied(models), (first, second))
-        memory = self._replay.init(example(self.vision, size))
-        acting = None if self._local is None else self._local.state
-        return ExploreState(learner, memory, acting, jnp.int32(0))
+        first, second = (self._optimiser.init(eqx.filter(model, eqx.is_array)) for model in models)
+        image = jnp.zeros((seen.size, seen.size, 3), jnp.uint8)
+        memory = self._replay.init(Transitions(jnp.zeros((seen.slots, seen.latents)), jnp.zeros(size), image))
+        return ExploreState(Learner(*models, copied(models), (first, second)), memory, self._acting, jnp.int32(0))
 
     def step(self, state: ExploreState, step: int) -> tuple[ExploreState, dict[str, Array]]:
         """Let the actors play where it is their turn, then update both networks once."""
-        if self._local is not None:
-            self._local.state = state.acting
-        memory, env_steps = state.memory, int(state.env_steps)
-        if step % self.config.updates == 0:
-            memory, env_steps = self._collect(state.learner.exploration, memory, env_steps)
-            while env_steps < self.config.first:
-                memory, env_steps = self._collect(state.learner.exploration, memory, env_steps)
+        if isinstance(self._actors, LocalActors):
+            self._actors.state = state.acting
+        memory, env_steps, due = state.memory, int(state.env_steps), step % self.config.updates == 0
+        policy = state.learner.exploration if self.config.curious else None
+        while due or env_steps < self.config.first:
+            for part in self._actors.collect(policy, wait=env_steps < self.config.first):
+                memory = self._add(part.transitions, memory)
+                env_steps += part.transitions.action.shape[0]
+                self._hits.append(part.hits)
+            due = False
         plans = (getattr(self.config, name) for name in Scheduled._fields)
         now = Scheduled(*(jnp.float32(at(plan, step / self.steps)) for plan in plans))
         given = (self.vision, jax.random.fold_in(self._keys, step), now)
         learner, memory, metrics = self._update(given, state.learner, memory)
-        acting = None if self._local is None else self._local.state
-        return ExploreState(learner, memory, acting, jnp.int32(env_steps)), metrics
+        return ExploreState(learner, memory, self._acting, jnp.int32(env_steps)), metrics
 
-    def _collect(self, policy: Exploration, memory: ReplayState, env_steps: int) -> tuple[ReplayState, int]:
-        parts = self._team.collect(policy if self.config.curious else None, wait=env_steps < self.config.first)
-        for part in parts:
-            memory = self._add(part.transitions, memory)
-            env_steps += part.transitions.action.shape[0]
-            self._hits.append(part.hits)
-        return memory, env_steps
+    @property
+    def _acting(self) -> Any:
+        return self._actors.state if isinstance(self._actors, LocalActors) else None
 
     @functools.cached_property
     def _update(self):
         """Compile an update: ((vision, key, now), learner, memory) -> (learner, memory, metrics)."""
-        config, optimiser, action_size = self.config, make_optimiser(self.config), self.env.action_size
+        config, optimiser, action_size = self.config, self._optimiser, self.env.action_size
 
         @eqx.filter_jit(donate="all-except-first")
         def update(given, learner: Learner, memory: ReplayState):
@@ -180,10 +165,6 @@ class ExplorePhase:
         parts = zip(PARTS[1:], state.learner.average, strict=True)
         return {f"world/{part}": part_weights(part, model, self.env.action_size, self._sha256) for part, model in parts}
 
-    def close(self) -> None:
-        """Let the actors go."""
-        self._team.close()
-
 
 def actor_functions(config: ExploreConfig, env: Environment, count: int) -> tuple[functools.partial, functools.partial]:
     """Return how actors begin and play, as functions that travel to other processes."""
@@ -201,21 +182,11 @@ def train(
     env_name: str | None = None,
     command: str = "python",
 ) -> WorldModel:
-    """Train T and D in `folder`, vision frozen; the same call goes on where the last one stopped.
+    """Train T and D in `folder` on a frozen vision; the same call goes on where the last one stopped.
 
-    Args:
-        config: Both networks and their training.
-        env: The environment to play in.
-        vision: Weights of the vision module: a run of `cobra train vision`, its weights, or a world.
-        folder: The run's folder; the whole world is left in `folder`/world.
-        seed: Random seed for weight initialisation and play.
-        title: Heads the progress bar.
-        actors: Who plays; by default environments in this process.
-        env_name: What the environment is called, for run.json; None: the suite's exploration environment.
-        command: What was typed, for run.json.
-
-    Returns:
-        The world model.
+    `vision` is a run of `cobra train vision`, its weights, or a world. The new world is left in `folder`/world and
+    returned. By default environments in this process play; whoever gives other `actors` also closes them. What the
+    environment is called (None: the suite's exploration environment) and the command that was typed go to run.json.
     """
     source = find_vision(vision)
     fingerprint = sha256(source)
@@ -227,7 +198,6 @@ def train(
     try:
         run(phase, folder)
     finally:
-        phase.close()
         if all((folder / "world" / part / "weights.safetensors").exists() for part in PARTS):
             seal_world(folder / "world")
     return load_world(folder / "world")
@@ -242,10 +212,3 @@ def picture(world: WorldModel, images: UInt8[np.ndarray, "B H W 3"]) -> UInt8[np
         column, row = np.clip((actions[:, :2] * size).astype(int), 0, size - 1).T
         scene[size - 1 - row, column] = 255
     return np.concatenate(list(np.pad(pictures, ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=100)), axis=1)
-
-
-def example(vision: VisionModel, action_size: int) -> Transitions:
-    """Return zeros of the shapes that the replay holds."""
-    c = vision.config
-    image = jnp.zeros((c.size, c.size, 3), jnp.uint8)
-    return Transitions(jnp.zeros((c.slots, c.latents)), jnp.zeros(action_size), image)

@@ -1,5 +1,6 @@
-"""What the training phases share: schedules, learning rates, averages of weights."""
+"""What the training phases share: schedules, optimisers, averages of weights."""
 
+from collections.abc import Callable
 from typing import TypeVar
 
 import equinox as eqx
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from cobra_rl.config import Schedule
+from cobra_rl.config import ExploreConfig, Schedule, VisionConfig
 
 Tree = TypeVar("Tree")
 
@@ -19,20 +20,20 @@ def at(schedule: Schedule, share: float) -> float:
     return float(np.interp(share, times, values))
 
 
-def learning_rate(rate: float, steps: int, warmup: int, decay_from: float, final: float) -> optax.Schedule:
-    """Make a learning rate: linear warm-up, constant, then from a share of the run on a cosine down to `final`."""
-    begin = int(decay_from * steps)
+def optimiser_of(
+    config: VisionConfig | ExploreConfig,
+    make: Callable[[optax.Schedule], optax.GradientTransformation],
+    warmup: int = 0,
+) -> optax.GradientTransformation:
+    """Make an optimiser with clipped gradients, whose rate warms up linearly, stays, and then falls as a cosine."""
+    rate, begin = config.learning_rate, int(config.decay_from * config.steps)
     parts = [
         optax.linear_schedule(0.0 if warmup else rate, rate, warmup),
         optax.constant_schedule(rate),
-        optax.cosine_decay_schedule(rate, max(steps - begin, 1), final),
+        optax.cosine_decay_schedule(rate, max(config.steps - begin, 1), config.final_rate),
     ]
-    return optax.join_schedules(parts, [warmup, begin])
-
-
-def clipped(optimiser: optax.GradientTransformation, norm: float) -> optax.GradientTransformation:
-    """Clip gradients at a norm before they reach an optimiser; 0: any norm may pass."""
-    return optax.chain(optax.clip_by_global_norm(norm), optimiser) if norm else optimiser
+    optimiser = make(optax.join_schedules(parts, [warmup, begin]))
+    return optax.chain(optax.clip_by_global_norm(config.clip), optimiser) if config.clip else optimiser
 
 
 def averaged(average: Tree, weights: Tree, decay: float) -> Tree:

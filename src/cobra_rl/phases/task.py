@@ -1,11 +1,11 @@
 """Phase 3, want and act: an environment with reward -> a reward predictor, one seed after the other.
 
-A run of several seeds is a folder with run.json, result.json and a folder for each seed, which is a run of its own: so
-seeds can be added and steps can be added, and each part resumes.
+Each seed is a run of its own in a folder within that of the whole: so seeds and steps can be added, and each resumes.
 """
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ FREE = ("steps", "first_seed", "seed_count", "final", "world.path")  # may diffe
 AGENTS: Mapping[str, Callable[[Any], Agent]] = {"cobra": Cobra}  # a learner of its own is a line here
 
 
+@dataclass
 class TaskPhase:
     """One seed of a task as the run loop takes it."""
 
@@ -41,25 +42,24 @@ class TaskPhase:
     evaluates = False
     compressed = False
 
-    def __init__(
-        self,
-        agent: Agent,
-        env: Environment,
-        world: WorldModel,
-        seed: int,
-        steps: int,
-        title: str,
-        reward_cap: float | None = None,
-    ):
-        if env.image_size != world.sizes.image or env.action_size != world.sizes.action:
+    agent: Agent
+    env: Environment
+    world: WorldModel
+    seed: int
+    steps: int
+    title: str
+    reward_cap: float | None = None
+    notes: dict[str, Any] = field(  # an entry an episode in both lists; how soon it got to 90 %, confirmed
+        default_factory=lambda: {"ends": [], "success": [], "confirmed": None, "next_try": 0, "capped": 0}
+    )
+
+    def __post_init__(self):
+        env, knows = self.env, self.world.sizes
+        if env.image_size != knows.image or env.action_size != knows.action:
             raise ValueError(
                 f"The environment has pictures of {env.image_size} pixels and actions of {env.action_size} dimensions; "
-                f"the world knows {world.sizes.image} and {world.sizes.action}. Take a world that was trained for it."
+                f"the world knows {knows.image} and {knows.action}. Take a world that was trained for it."
             )
-        self.agent, self.env, self.world, self.seed = agent, env, world, seed
-        self.steps, self.title, self.reward_cap = steps, title, reward_cap
-        # What the seed went through: parallel lists, an entry an episode; and how soon it got to 90 %, confirmed
-        self.notes: dict[str, Any] = {"ends": [], "success": [], "confirmed": None, "next_try": 0, "capped": 0}
 
     def init(self) -> Playing:
         """Start with a fresh predictor in a fresh episode."""
@@ -76,20 +76,16 @@ class TaskPhase:
             self.notes["ends"].append(step + 1)
             self.notes["success"].append(bool(success))
             self._confirm(state, step + 1)
-        recent = self.notes["success"][-WINDOW:]
-        success_rate = float(np.mean(recent)) if recent else 0.0
-        return state, metrics | {"success": success_rate, "episodes": len(self.notes["ends"])}
+        recent = self.notes["success"][-WINDOW:] or [0.0]
+        return state, metrics | {"success": float(np.mean(recent)), "episodes": len(self.notes["ends"])}
 
     def _confirm(self, state: Playing, step: int) -> None:
         """Count a window of 90 % if greedy episodes reach 90 % too; if not, the next attempt is 30 episodes later."""
         notes, count = self.notes, len(self.notes["success"])
-        if notes["confirmed"] is not None or count < notes["next_try"]:
-            return
-        if window_won(notes["success"]):
+        if notes["confirmed"] is None and count >= notes["next_try"] and window_won(notes["success"]):
             params = self.agent.params(self.world, state.agent)
             played = play_episodes(self.agent.policy, params, self.env, CONFIRM, seed=10_000 + step)
-            if played.success.mean() >= 0.9:
-                notes["confirmed"] = count
+            notes["confirmed"] = count if played.success.mean() >= 0.9 else None
             notes["next_try"] = count + WINDOW
 
     def report(self, state: Playing, step: int) -> Report:
@@ -100,9 +96,6 @@ class TaskPhase:
         """Keep what the agent says."""
         kept = self.agent.weights(self.world, state.agent)
         return {kept.kind: kept}
-
-    def close(self) -> None:
-        """Nothing is held."""
 
     def summary(self) -> dict[str, Any]:
         """Return what the seed went through, as result.json has it."""
@@ -115,13 +108,6 @@ class TaskPhase:
             "ends": ends,
             "success": self.notes["success"],
         }
-
-
-def make_agent(config: TaskConfig) -> Agent:
-    """Make the learner that a configuration names."""
-    if config.agent not in AGENTS:
-        raise ValueError(f"There is no agent {config.agent!r}; choose one of {', '.join(AGENTS)}.")
-    return AGENTS[config.agent](config)
 
 
 def solve(
@@ -142,30 +128,28 @@ def solve(
         config: The agent and its learning.
         world: The world model, frozen.
         problem: What is to be learnt.
-        folder: The run's folder.
+        folder: The run's folder; what is returned is also written to `folder`/result.json.
         seeds: Random seeds, one after the other.
         steps: Rewarded environment steps for each seed.
         final: Greedy episodes at the end, in each mode.
         envs: Environments by mode; by default those of the problem.
         world_folder: Where the world came from; by default it is the shipped one.
         command: What was typed, for result.json.
-
-    Returns:
-        What is written to `folder`/result.json.
     """
+    if config.agent not in AGENTS:
+        raise ValueError(f"There is no agent {config.agent!r}; choose one of {', '.join(AGENTS)}.")
     place = find_world(world_folder)
     recorded = {"sha256": world_sha256(place), "path": "shipped" if place == SHIPPED else str(place.resolve())}
     settings = {"phase": "task", "problem": problem, "config": config, "world": recorded, "steps": steps}
     settings |= {"first_seed": seeds.start, "seed_count": len(seeds), "final": final}
     defaults = {"problem": Problem(problem.task), "config": TaskConfig()}
-    _refuse_fewer_steps(folder, steps)
+    open_run(folder, settings, defaults, free=FREE, command=command)
     if place != SHIPPED:
         copy_world(place, folder / "world")
-    open_run(folder, settings, defaults, free=FREE, command=command)
     envs = problem.environments() if envs is None else envs
     train_env = SparseReward(envs["train"]) if problem.sparse else envs["train"]
     used = world if problem.exploration_policy else world.without_policy()
-    agent, began = make_agent(config), time.monotonic()
+    agent, began = AGENTS[config.agent](config), time.monotonic()
     compared = _compared(folder, envs, final)
     rows = []
     for number, seed in enumerate(seeds):
@@ -182,50 +166,36 @@ def _finish(
     phase: TaskPhase, folder: Path, envs: Mapping[str, Environment], final: int, compared: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Run one seed to its end and score it; scores that were measured before are read."""
-    path = folder / "scores.json"
-    if path.exists():
-        known = storage.read_json(path)
-        if known.get("steps") == phase.steps and known.get("final") == final:
-            print(f"{phase.title}: finished, {phase.steps:,} steps are done in {folder}", flush=True)
-            return known["row"]
+    path, asked = folder / "scores.json", {"steps": phase.steps, "final": final}
+    if known := _known(path, asked):
+        print(f"{phase.title}: finished, {phase.steps:,} steps are done in {folder}", flush=True)
+        return known["row"]
     state = run(phase, folder)
-    if phase.notes["capped"]:
-        print(
-            f"{phase.title}: {phase.notes['capped']} rewards were above config.reward_cap "
-            f"({phase.reward_cap:g}) and were learnt as that.",
-            flush=True,
-        )
+    if capped := phase.notes["capped"]:
+        above = f"above config.reward_cap ({phase.reward_cap:g}) and were learnt as that"
+        print(f"{phase.title}: {capped} rewards were {above}.", flush=True)
     print(f"{phase.title}: {final} greedy episodes in each mode", flush=True)
     params = phase.agent.params(phase.world, state.agent)
     scores = greedy_scores(phase.agent.policy, params, envs, final, FINAL_SEED)
     row = phase.summary() | scores | normalised_reward(scores, compared)
-    storage.write_json(path, {"steps": phase.steps, "final": final, "row": row})
+    storage.write_json(path, asked | {"row": row})
     return row
 
 
 def _compared(folder: Path, envs: Mapping[str, Environment], final: int) -> dict[str, Any]:
     """Measure what to compare with, once for all seeds."""
-    path = folder / "context.json"
-    if path.exists():
-        known = storage.read_json(path)
-        if known.get("final") == final:
-            return known["context"]
+    path, asked = folder / "context.json", {"final": final}
+    if known := _known(path, asked):
+        return known["context"]
     print(f"What to compare with: {final} episodes of a random policy and of one that knows all", flush=True)
     found = context(envs, final, FINAL_SEED)
     if not all(np.isfinite(value) for scores in found.values() for value in scores.values()):
         raise Diverged("The environment gives rewards that are not finite; correct its task first.")
-    storage.write_json(path, {"final": final, "context": found})
+    storage.write_json(path, asked | {"context": found})
     return found
 
 
-def _refuse_fewer_steps(folder: Path, steps: int) -> None:
-    """A run can be made longer, which is exact; not shorter."""
-    path = folder / "run.json"
-    if not path.exists():
-        return
-    begun = storage.read_json(path).get("settings", {}).get("steps", 0)
-    if steps < begun:
-        raise ValueError(
-            f"{folder} holds a run of {begun:,} steps and cannot be made shorter ({steps:,} asked); "
-            "give another folder with --out."
-        )
+def _known(path: Path, asked: Mapping[str, int]) -> dict[str, Any] | None:
+    """Read what was measured before, if the same was asked for then."""
+    known = storage.read_json(path) if path.exists() else {}
+    return known if asked.items() <= known.items() else None

@@ -16,7 +16,7 @@ from cobra_rl.environments import fewer_sprites
 from cobra_rl.evaluation.vision import vision_scores
 from cobra_rl.models.vision import LossWeights, VisionModel
 from cobra_rl.models.world import make_vision
-from cobra_rl.phases.schedules import at, averaged, clipped, copied, learning_rate
+from cobra_rl.phases.schedules import at, averaged, copied, optimiser_of
 from cobra_rl.runtime.run import Report, Weights, open_run, run
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.worlds import load_vision, vision_weights
@@ -50,10 +50,9 @@ def random_frames(key: PRNGKeyArray, env: Environment, batch: int) -> UInt8[Arra
 
 
 def make_optimiser(config: VisionConfig) -> optax.GradientTransformation:
-    """Make the optimiser with its warm-up and its decay."""
-    rate = learning_rate(config.learning_rate, config.steps, config.warmup, config.decay_from, config.final_rate)
-    adam = config.optimiser == "adam"
-    return clipped(optax.adam(rate, b2=0.99) if adam else optax.rmsprop(rate, decay=0.9), config.clip)
+    """Make the optimiser that a configuration names, with its warm-up and its decay."""
+    adam, rmsprop = functools.partial(optax.adam, b2=0.99), functools.partial(optax.rmsprop, decay=0.9)
+    return optimiser_of(config, adam if config.optimiser == "adam" else rmsprop, config.warmup)
 
 
 class VisionPhase:
@@ -109,9 +108,6 @@ class VisionPhase:
         keep, self._keep = self._keep, False
         return {"weights": vision_weights(state.average)} if keep else {}
 
-    def close(self) -> None:
-        """Nothing is held."""
-
     @functools.cache  # noqa: B019  (a phase lives as long as its run)
     def _compiled(self, stage: Stage):
         """Compile the step for a stage of the curriculum."""
@@ -142,24 +138,14 @@ def train(
     env_name: str | None = None,
     command: str = "python",
 ) -> VisionModel:
-    """Train a vision module in `folder`; the same call goes on where the last one stopped.
+    """Train a vision module in `folder` on frames of random play; the same call goes on where the last one stopped.
 
-    Args:
-        config: The model and its training.
-        env: Where frames of random play come from.
-        folder: The run's folder; weights are kept in `folder`/weights.
-        seed: Random seed for weight initialisation and data.
-        title: Heads the progress bar.
-        env_name: What the environment is called, for run.json; None: the suite's exploration environment.
-        command: What was typed, for run.json.
-
-    Returns:
-        The weights with the best validation score.
+    The weights with the best validation score are kept in `folder`/weights and returned. What the environment is called
+    (None: the suite's exploration environment) and the command that was typed go to run.json.
     """
     settings = {"phase": "vision", "config": config, "seed": seed, "env": env_name}
     open_run(folder, settings, {"config": type(config)()}, command=command)
-    phase = VisionPhase(config, env, seed, title)
-    run(phase, folder)
+    run(VisionPhase(config, env, seed, title), folder)
     return load_vision(folder / "weights")
 
 

@@ -1,10 +1,9 @@
-"""Actors play and hand over transitions. One interface, two runtimes, for any environment and any policy.
+"""Actors play and hand over transitions, for any environment and any policy.
 
-`LocalActors` play in this process, all environments in one compiled call. `RayActors` (in `ray_actors.py`) play on
-other cores or machines. A learner calls `collect(policy)` and gets what there is. What playing means is given by two
-pure functions, `begin(parts, key) -> state` and `play(parts, policy, state) -> (state, Collected)`, where `parts` is
-a pytree of what they need beside the policy, such as the weights of the vision module: as an argument it is not
-compiled into the code as a constant.
+`LocalActors` play in this process, all environments in one compiled call; `RayActors` (in `ray_actors.py`) on other
+cores or machines. What playing means is given by two pure functions, `begin` and `play`. Their `parts` are a pytree of
+what they need beside the policy, such as the weights of the vision module: as an argument it is not compiled into the
+code as a constant.
 """
 
 from collections.abc import Callable
@@ -34,9 +33,6 @@ class Actors(Protocol):
         """Return what was played since the last call, with `policy` from now on; `wait` for it if nothing is ready."""
         ...
 
-    def close(self) -> None:
-        """Release what the actors hold; no more is wanted."""
-
 
 class LocalActors:
     """All environments in this process; their `state`, in the middle of episodes, belongs in checkpoints."""
@@ -50,6 +46,3 @@ class LocalActors:
         """Take one step in each environment; there is nothing to wait for."""
         self.state, collected = self._play(self._parts, policy, self.state)
         return [collected]
-
-    def close(self) -> None:
-        """Do nothing: this process holds nothing else."""

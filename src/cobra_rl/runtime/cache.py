@@ -7,10 +7,7 @@ import jax
 
 
 def keep_compilations() -> None:
-    """Keep compiled code for the next process, in the user's cache folder, unless JAX was told where.
-
-    `cobra` and `import cobra_rl` (at the first use of an agent or a world) both call this.
-    """
+    """Keep compiled code for the next process, in the user's cache folder, unless JAX was told where."""
     if "JAX_COMPILATION_CACHE_DIR" in os.environ or jax.config.values["jax_compilation_cache_dir"]:
         return
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "cobra-rl", "jax")

@@ -18,6 +18,7 @@ from rich.console import Console
 from cobra_rl.runtime import storage
 
 FORMAT_VERSION = 1
+KEEP = 2  # checkpoints of a run
 ABANDONED = 600.0  # seconds without a change after which an unfinished file counts as that of a dead process
 _COMPRESSED = ".zz"  # zlib, as `pigz -dc` reads it
 _HEADER = "checkpoint"  # the name of the JSON string in the safetensors metadata
@@ -39,21 +40,12 @@ def _print_warning(text: str) -> None:
     Console(stderr=True).print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
-def save(folder: Path, step: int, tree: Any, meta: dict[str, Any], keep: int = 2, compressed: bool = False) -> Path:
-    """Write the checkpoint of a step, then remove all but the newest ones up to that step.
+def save(folder: Path, step: int, tree: Any, meta: dict[str, Any], compressed: bool = False) -> Path:
+    """Write the checkpoint of a step, whole or not at all, then remove all but the newest ones up to that step.
 
-    A process that dies meanwhile leaves the older checkpoints as they were.
-
-    Args:
-        folder: where the checkpoints of a run are.
-        step: the number of the checkpoint.
-        tree: any pytree; its arrays and numbers are kept.
-        meta: anything that JSON can hold.
-        keep: how many checkpoints to keep.
-        compressed: compress the file, which pays for a replay of pictures that are mostly black.
+    The arrays and numbers of any pytree are kept, and as `meta` anything that JSON can hold. To compress pays for a
+    replay of pictures that are mostly black.
     """
-    if keep < 1:
-        raise ValueError(f"keep is {keep}; at least 1 checkpoint must be kept.")
     tensors = storage.flatten(tree)
     # Through JSON and back, for it changes some things (keys become text) and the checksum is of what will be read.
     header = json.loads(json.dumps({"version": FORMAT_VERSION, "step": step, "meta": meta}))
@@ -62,7 +54,7 @@ def save(folder: Path, step: int, tree: Any, meta: dict[str, Any], keep: int = 2
     pieces = storage.to_pieces(tensors, {_HEADER: json.dumps(header)})
     storage.write_atomically(path, _compress(pieces) if compressed else pieces)
     # Files of later steps are no older ones: damaged perhaps, but not ours to remove.
-    for old in [file for number, file in _checkpoints(folder) if number <= step][keep:]:
+    for old in [file for number, file in _checkpoints(folder) if number <= step][KEEP:]:
         old.unlink(missing_ok=True)
     for unfinished in folder.glob(f"step_*{storage.UNFINISHED}"):
         with suppress(FileNotFoundError):  # its writer may finish it meanwhile
@@ -72,12 +64,9 @@ def save(folder: Path, step: int, tree: Any, meta: dict[str, Any], keep: int = 2
 
 
 def restore(folder: Path, like: Any, report: Callable[[str], None] = _print_warning) -> Restored | None:
-    """Read the newest intact checkpoint; None if there is none, `CheckpointMismatch` if it is of another tree.
+    """Read the newest intact checkpoint into a tree like `like`; each damaged file on the way is reported.
 
-    Args:
-        folder: where the checkpoints of a run are.
-        like: a tree of the structure that was saved.
-        report: gets a sentence about each damaged file on the way.
+    None if there is no checkpoint, `CheckpointMismatch` if it is of another tree.
     """
     for _, path in _checkpoints(folder):
         try:

@@ -16,9 +16,7 @@ import numpy as np
 from jaxtyping import Array, UInt8
 from PIL import Image
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
-from rich.table import Column
-from rich.text import Text
+from rich.progress import BarColumn, Progress, TextColumn
 
 from cobra_rl.runtime.storage import write_atomically
 
@@ -27,23 +25,21 @@ BAR_EVERY = 0.1  # seconds between two states of the bar: between them no value 
 START = 60.0  # seconds in which a run counts as starting
 WORD_EVERY = 4.0  # seconds between two plain lines while a run starts: nobody should think that it hangs
 LINE_EVERY = 30.0  # seconds between two plain lines later
+COUNT_EVERY = 1.0  # seconds after which the bar says for how long a run has been busy
 FLUSH_EVERY = 30.0  # seconds between two writes of TensorBoard's file to the disk
 
 Scalars = Mapping[str, SupportsFloat]
 
 
 class RunLog:
-    """What a training loop says and keeps, used as a context.
-
-    A terminal that goes away and a TensorBoard that cannot write never stop a run.
+    """What a training loop says and keeps, used as a context; neither a lost terminal nor TensorBoard stops a run.
 
     Args:
         folder: the folder of the run.
         total_steps: the last step.
         title: heads the progress bar and the plain lines.
-        start_step: the step of the checkpoint that the run resumes from. What was logged after that step is dropped,
-            so that the log is that of a run never interrupted. 0 is a new run, with an empty log.
-        columns: names of the metrics to show beside the progress; the first ones are dropped last if there is no room.
+        start_step: the step to resume from, what was logged after it is dropped; 0 is a new run, with an empty log.
+        columns: metrics to show beside the progress; the first ones are dropped last if there is no room.
     """
 
     def __init__(self, folder: Path, total_steps: int, title: str, start_step: int = 0, columns: Sequence[str] = ()):
@@ -52,8 +48,8 @@ class RunLog:
         self._latest: dict[str, SupportsFloat] = {}
         self._samples: deque[tuple[float, int]] = deque()  # (time, step) of what was shown in the rate window
         self._unseen: int | None = None  # the latest step, if it is not yet shown
-        self._status = ""  # what stands beside the bar, if nothing keeps the run busy
-        self._busy: list[tuple[str, float]] = []  # (what, since when), the innermost last
+        self._status = ""  # how far the run is, as it stands beside the bar if nothing keeps the run busy
+        self._busy: list[threading.Event] = []  # the end of each thing that keeps the run busy, the innermost last
         self._said: dict[str, float] = {}  # when something that keeps the run busy was last said
         self._console = Console()
         self._terminal = sys.stdout.isatty() and not self._console.is_dumb_terminal
@@ -74,9 +70,9 @@ class RunLog:
             heading = self.title if len(self.title) <= most else self.title[: most - 1] + "…"
             bar = 20 if width >= 100 else 10
             self._room = width - len(heading) - bar - 2  # for what stands beside the bar
-            columns = TextColumn("{task.description}", markup=False), BarColumn(bar), _StatusColumn(self._status_now)
-            self._progress = Progress(*columns, console=self._console)
-            self._task = self._progress.add_task(heading, total=self.total_steps, completed=self._start_step)
+            left, right = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[status]}"))
+            self._progress = Progress(left, BarColumn(bar), right, console=self._console)
+            self._task = self._progress.add_task(heading, True, self.total_steps, self._start_step, status="")
             self._progress.start()
             self._stack.enter_context(suppress(OSError))  # that of the next line: the terminal may be gone
             self._stack.callback(self._progress.stop)
@@ -121,11 +117,22 @@ class RunLog:
     @contextmanager
     def busy(self, text: str) -> Iterator[None]:
         """Show at once what the run is busy with, such as "compiling", and for how long."""
-        entry, done = (text, monotonic()), threading.Event()
-        self._busy.append(entry)
-        if self._progress is not None or entry[1] - self._said.get(text, -math.inf) >= LINE_EVERY:
-            self._show_busy(*entry)
-        reminder = threading.Thread(target=self._remind, args=(entry, done), daemon=True)
+        since, done = monotonic(), threading.Event()
+
+        def show() -> None:
+            self._said[text] = monotonic()
+            seconds = round(self._said[text] - since)
+            self._show_line(f"{text} {seconds} s" if seconds else text)
+
+        def remind() -> None:
+            while not done.wait(COUNT_EVERY if self._terminal else self._pause(monotonic())):
+                if self._busy[-1:] == [done]:  # else something within it has its own reminder
+                    show()
+
+        self._busy.append(done)
+        if self._terminal or since - self._said.get(text, -math.inf) >= LINE_EVERY:
+            show()
+        reminder = threading.Thread(target=remind, daemon=True)
         reminder.start()
         try:
             yield
@@ -133,39 +140,28 @@ class RunLog:
             self._busy.pop()
             done.set()
             reminder.join()
+            if self._terminal:
+                self._show_line(self._status)
 
-    def _remind(self, entry: tuple[str, float], done: threading.Event) -> None:
-        while not done.wait(self._pause(monotonic())):
-            if self._busy[-1:] == [entry]:  # else something within it has its own reminder
-                self._show_busy(*entry)
-
-    def _show_busy(self, text: str, since: float) -> None:
-        self._said[text] = monotonic()
+    def _show_line(self, text: str, step: int | None = None) -> None:
+        """Show a text beside the bar, or as a line of its own."""
         if self._progress is None:
-            self.say(f"{self.title}  {_lasting(text, since)}")
+            self.say(f"{self.title}  {text}")
         else:
             with suppress(OSError):
-                self._progress.refresh()
+                self._progress.update(self._task, completed=step, status=text, refresh=True)
 
     def _pause(self, now: float) -> float:
         return WORD_EVERY if now - self._began < START else LINE_EVERY
-
-    def _status_now(self) -> str:
-        innermost = self._busy[-1:]  # one look, for this is also asked by the thread that draws the bar
-        return _lasting(*innermost[0]) if innermost else self._status
 
     def _show(self, step: int, now: float) -> None:
         self._samples.append((now, step))
         while len(self._samples) > 2 and now - self._samples[1][0] >= RATE_WINDOW:
             self._samples.popleft()
-        if self._progress is None:
-            self.say(f"{self.title}  {self._describe(step)}")
-            return
-        self._status = self._describe(step, self._room)
-        with suppress(OSError):
-            self._progress.update(self._task, completed=step)
+        self._status = self._describe(step, self._room if self._terminal else sys.maxsize)
+        self._show_line(self._status, step)
 
-    def _describe(self, step: int, room: int = sys.maxsize) -> str:
+    def _describe(self, step: int, room: int) -> str:
         """Say how far the run is: "1,200/6,000  12.5/s  0:06:24 left  loss 0.0123", or less if there is no room."""
         parts = {"step": f"{step:,}/{self.total_steps:,}"}
         (start, first), (end, last) = self._samples[0], self._samples[-1]
@@ -179,17 +175,6 @@ class RunLog:
         while len("  ".join(parts.values())) > room and droppable:
             parts.pop(droppable.pop(0), None)
         return "  ".join(parts.values())
-
-
-class _StatusColumn(ProgressColumn):
-    """Text that is asked for whenever the bar is drawn."""
-
-    def __init__(self, text: Callable[[], str]):
-        super().__init__(Column(no_wrap=True))
-        self._text = text
-
-    def render(self, task: Task) -> Text:
-        return Text(self._text())
 
 
 class _TensorBoard:
@@ -225,10 +210,9 @@ class _TensorBoard:
                 self._flushed = monotonic()
 
     def close(self) -> None:
-        if self._writer is None:
-            return
-        with self._guarded():
-            self._writer.close()
+        if self._writer is not None:
+            with self._guarded():
+                self._writer.close()
 
     def _add(self, step: int, **content: Any) -> None:
         self._writer.write(self._event(wall_time=time(), step=step, **content).SerializeToString())
@@ -242,11 +226,6 @@ class _TensorBoard:
             writer, self._writer = self._writer, None
             with suppress(Exception):
                 writer.close()
-
-
-def _lasting(text: str, since: float) -> str:
-    seconds = round(monotonic() - since)
-    return f"{text} {seconds} s" if seconds else text
 
 
 def _lines_up_to(path: Path, step: int) -> Iterator[str]:

@@ -1,8 +1,7 @@
 """Actors as Ray processes: on other cores of this machine, or on a cluster. Needs the extra `[ray]`.
 
-Each actor plays one environment with its own copy of `parts`. A call of `play` takes the newest policy, plays 50
-steps and sends them back: so policies are fetched every 50 environment steps, as in the paper. An actor that dies is
-replaced, and nobody waits for it.
+Each actor plays one environment. A call of `play` takes the newest policy, plays 50 steps and sends them back: so
+policies are fetched every 50 environment steps, as in the paper. An actor that dies is replaced, without waiting.
 """
 
 import os
@@ -10,9 +9,7 @@ import sys
 import warnings
 from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import ray
 from ray._private import ray_constants
@@ -36,24 +33,19 @@ class _Player:
 
     def __init__(self, begin: Begin, play: Play, parts: Any, seed: int, number: int):
         key = jax.random.fold_in(jax.random.key(seed), number)
-        self._actors = LocalActors(begin, play, _on_device(parts), key)
+        self._actors = LocalActors(begin, play, parts, key)
 
     def play(self, policy: Any) -> Collected:
         """Play a chunk; T steps of one environment become a leading axis."""
-        policy = _on_device(policy)
         parts = [part for _ in range(CHUNK) for part in self._actors.collect(policy)]
         return jax.tree.map(lambda *leaves: np.concatenate([np.atleast_1d(leaf) for leaf in leaves]), *parts)
-
-    def pid(self) -> int:
-        """Return the number of this process."""
-        return os.getpid()
 
 
 class RayActors:
     """`count` actors, each with one chunk under way at any time; `replaced` counts those that had to be replaced.
 
     Ray starts on this machine and listens on the loopback interface only, unless the address of a cluster is given.
-    `begin` and `play`, for one environment, travel as Ray serialises them: best are importable functions and
+    `begin` and `play` are for one environment and travel to the actors: best are importable functions and
     `functools.partial` objects of them. The seed and an actor's number give its own random stream.
     """
 
@@ -67,7 +59,7 @@ class RayActors:
             if cache := jax.config.values["jax_compilation_cache_dir"]:
                 environment["JAX_COMPILATION_CACHE_DIR"] = cache
         self._player = ray.remote(num_cpus=1, runtime_env={"env_vars": environment})(_Player)
-        self._given = begin, play, ray.put(_on_host(parts)), seed
+        self._given = begin, play, ray.put(parts), seed
         self._policy: Any = None
         self._under_way: dict[Any, Any] = {}  # future -> actor; empty until the first policy is known
         self._count, self._hired, self._failures, self.replaced = count, 0, 0, 0
@@ -77,7 +69,7 @@ class RayActors:
 
         With `wait`, waits up to a minute if none is ready. Actors that fail again and again are a RuntimeError.
         """
-        self._policy = ray.put(_on_host(policy))
+        self._policy = ray.put(policy)
         while len(self._under_way) < self._count:
             self._send(self._hire())
         ready, _ = ray.wait(list(self._under_way), num_returns=self._count, timeout=0)
@@ -99,10 +91,6 @@ class RayActors:
                 actor, self.replaced = self._hire(), self.replaced + 1
             self._send(actor)
         return chunks
-
-    def processes(self) -> list[int]:
-        """Return the process numbers of the actors; waits until they have finished what they are at."""
-        return ray.get([actor.pid.remote() for actor in self._under_way.values()])
 
     def close(self) -> None:
         """Stop the actors, and Ray."""
@@ -127,11 +115,3 @@ def _start_ray(count: int, address: str | None) -> None:
         # Ray forks to start its own programs, which is safe: the child runs another program at once.
         warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
         ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False, **where)
-
-
-def _on_host(tree: Any) -> Any:
-    return jax.tree.map(lambda leaf: np.asarray(leaf) if eqx.is_array(leaf) else leaf, tree)
-
-
-def _on_device(tree: Any) -> Any:
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, tree)

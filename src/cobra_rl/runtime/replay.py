@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+Scalar = Float[Array, ""] | float
+
 LEAST_ERROR = 1e-3  # smaller errors count as this much, so that every item has a chance
 
 
@@ -57,19 +59,11 @@ class Replay:
             jnp.minimum(state.size + number, self.capacity),
         )
 
-    def sample(
-        self, state: ReplayState, key: PRNGKeyArray, alpha: Float[Array, ""] | float, beta: Float[Array, ""] | float
-    ) -> Sample:
-        """Draw a batch in proportion to error^alpha: one item from each of B equal shares of the sum (stratified).
+    def sample(self, state: ReplayState, key: PRNGKeyArray, alpha: Scalar, beta: Scalar) -> Sample:
+        """Draw a batch: one item from each of B equal shares of the sum of all error^alpha (stratified).
 
-        Args:
-            state: a replay with at least one item.
-            key: random key.
-            alpha: exponent of the errors; 0 draws uniformly.
-            beta: exponent of the importance weights (size * probability)^-beta; 1 undoes the priorities.
-
-        Returns:
-            The items, their importance weights and where they are.
+        The importance weights are (size * probability)^-beta. With alpha 0 all items are equally likely; with beta 1
+        the weights undo the priorities. There must be at least one item.
         """
         used = jnp.arange(self.capacity) < state.size
         priority = jnp.where(used, jnp.maximum(state.error, LEAST_ERROR) ** alpha, 0.0)

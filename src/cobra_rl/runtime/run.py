@@ -5,18 +5,17 @@ A phase (`Phase`) is an init, a step and what to report; it knows no files. `run
     run.json       what was asked for: settings, version, command; a folder refuses to go on with other settings
     log.jsonl      a line of metrics at each report; also tensorboard/ and pictures/
     checkpoints/   the whole state, from which the same command goes on exactly (on the same machine)
-    ...            weights, wherever the phase says
 
 Weights are written before the checkpoint that holds them: whenever the process dies, a resumed run makes them again.
 """
 
 import fcntl
-import json
 import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -27,7 +26,7 @@ import numpy as np
 
 from cobra_rl.runtime import checkpoint, storage
 from cobra_rl.runtime.log import RunLog
-from cobra_rl.runtime.signals import StopRequested
+from cobra_rl.runtime.signals import Stopped, StopRequested
 from cobra_rl.runtime.typed import differences, to_json
 from cobra_rl.runtime.weights import save_weights
 
@@ -38,14 +37,6 @@ class Diverged(ArithmeticError):
 
 class OtherRun(ValueError):
     """The folder holds a run with other settings, or belongs to another process."""
-
-
-class Stopped(Exception):
-    """The run was stopped by a signal, and what it had done is saved."""
-
-    def __init__(self, sentence: str, signal: int):
-        super().__init__(sentence)
-        self.signal = signal
 
 
 class Weights(NamedTuple):
@@ -92,9 +83,6 @@ class Phase(Protocol):
         """Return the weights to keep at a checkpoint, by their path below the folder of the run."""
         ...
 
-    def close(self) -> None:
-        """Release what the phase holds."""
-
 
 def open_run(
     folder: Path, settings: Mapping[str, Any], defaults: Mapping[str, Any], free: Sequence[str] = (), command: str = ""
@@ -105,19 +93,21 @@ def open_run(
         folder: The run's folder; made if need be.
         settings: All that the run depends on.
         defaults: What an older run that lacks an entry is taken to have had.
-        free: Settings that may change from one call to the next, such as `steps` or `world.path`.
+        free: Settings that may change from one call to the next, such as `world.path`; `steps` may only grow.
         command: What was typed.
     """
     from cobra_rl import __version__
 
-    path, wanted = folder / "run.json", json.loads(json.dumps(to_json(dict(settings))))
-    if path.exists() and (begun := storage.read_json(path)):
-        for name, old, new in differences(begun.get("settings", {}), wanted, to_json(dict(defaults))):
-            if name not in free and name.partition(".")[0] not in free:
-                raise OtherRun(
-                    f"{folder} holds a run with other settings ({name}: {old}, now {new}); "
-                    "give another folder with --out, or remove that one."
-                )
+    path, wanted = folder / "run.json", to_json(settings)
+    begun = storage.read_json(path).get("settings", {}) if path.exists() else wanted
+    for name, old, new in differences(begun, wanted, to_json(defaults)):
+        elsewhere = "give another folder with --out"
+        if name == "steps" and name in free and new < (old or 0):
+            asked = f"cannot be made shorter ({new:,} asked)"
+            raise ValueError(f"{folder} holds a run of {old:,} steps and {asked}; {elsewhere}.")
+        if name not in free and name.partition(".")[0] not in free:
+            different = f"other settings ({name}: {old}, now {new})"
+            raise OtherRun(f"{folder} holds a run with {different}; {elsewhere}, or remove that one.")
     storage.write_json(path, {"version": __version__, "command": command, "settings": wanted})
 
 
@@ -140,49 +130,51 @@ def run(phase: Phase, folder: Path) -> Any:
     """
     with _locked(folder), StopRequested() as stop:
         print(f"{phase.title}: preparing", flush=True)
-        state, step, seconds = phase.init(), 0, 0.0
+        state, step, meta = phase.init(), 0, {"seconds": 0.0, "notes": {}}
         if restored := checkpoint.restore(folder / "checkpoints", state):
             step, state, meta = restored
-            seconds = meta["seconds"]
-            phase.notes.update(meta["notes"])
+        phase.notes.update(meta["notes"])
         if step >= phase.steps:
             print(f"{phase.title}: finished, {step:,} steps are done in {folder}", flush=True)
             return state
         if step:
             print(f"{phase.title}: resumes at step {step:,} of {phase.steps:,}", flush=True)
-        with RunLog(folder, phase.steps, phase.title, step, tuple(phase.columns)) as log:
+        with RunLog(folder, phase.steps, phase.title, step, phase.columns) as log:
             stop.say = log.say
-            return _Loop(phase, folder, log, stop, time.monotonic() - seconds).run(state, step)
+            return _Loop(phase, folder, log, stop, time.monotonic() - meta["seconds"]).run(state, step)
 
 
+@dataclass(frozen=True)
 class _Loop:
     """The loop itself, between its first and its last step."""
 
-    def __init__(self, phase: Phase, folder: Path, log: RunLog, stop: StopRequested, began: float):
-        self.phase, self.folder, self.log, self.stop, self.began = phase, folder, log, stop, began
+    phase: Phase
+    folder: Path
+    log: RunLog
+    stop: StopRequested
+    began: float  # when it would have begun, had it not been interrupted
 
-    def run(self, state: Any, step: int) -> Any:
-        phase = self.phase
-        with self.log.busy("compiling"):
-            state, metrics = phase.step(state, step)
-            step = self._after(state, step + 1, metrics)
-        while step < phase.steps and not self.stop.requested:
-            state, metrics = phase.step(state, step)
-            step = self._after(state, step + 1, metrics)
-        if self.stop.requested and step < phase.steps:
+    def run(self, state: Any, first: int) -> Any:
+        step, metrics = first, {}
+        while step < self.phase.steps and not self.stop.requested:
+            with self.log.busy("compiling") if step == first else nullcontext():
+                state, metrics = self.phase.step(state, step)
+                step += 1
+                self._after(state, step, metrics)
+        if step < self.phase.steps:
             self._finite(metrics, state, step)
             self._save(state, step)
-            going_on = "the same command goes on from here"
-            raise Stopped(f"Stopped at step {step} of {phase.steps}; {going_on}.", self.stop.signal or 0)
+            sentence = f"Stopped at step {step} of {self.phase.steps}; the same command goes on from here."
+            raise Stopped(sentence, self.stop.signal or 0)
         return state
 
-    def _after(self, state: Any, step: int, metrics: Mapping[str, Any]) -> int:
+    def _after(self, state: Any, step: int, metrics: Mapping[str, Any]) -> None:
         """Show, report and save what is due after a step."""
         phase, last = self.phase, step == self.phase.steps
         report_due, save_due = (last or step % every == 0 for every in (phase.report_every, phase.save_every))
         due = report_due or save_due
         if not due and step % phase.read_every:
-            return step
+            return
         scalars = self._finite(metrics, state if due else None, step)
         if scalars:
             self.log.progress(step, scalars)
@@ -195,12 +187,11 @@ class _Loop:
                 self.log.picture(step, name, picture)
         if save_due:
             self._save(state, step)
-        return step
 
     def _save(self, state: Any, step: int) -> None:
         """Weights first, then the checkpoint that holds them."""
         for path, weights in self.phase.weights(state).items():
-            save_weights(self.folder / path, weights.tree, weights.config, weights.kind)
+            save_weights(self.folder / path, *weights)
         meta = {"seconds": time.monotonic() - self.began, "notes": self.phase.notes}
         checkpoint.save(self.folder / "checkpoints", step, state, meta, compressed=self.phase.compressed)
 
@@ -220,8 +211,8 @@ class _Loop:
 
 @eqx.filter_jit
 def _all_finite(state: Any) -> jax.Array:
-    leaves = [leaf for leaf in jax.tree.leaves(state) if eqx.is_inexact_array(leaf)]
-    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in leaves])) if leaves else jnp.array(True)
+    floats = eqx.filter(state, eqx.is_inexact_array)
+    return jax.tree.reduce(lambda so_far, leaf: so_far & jnp.all(jnp.isfinite(leaf)), floats, jnp.array(True))
 
 
 @contextmanager

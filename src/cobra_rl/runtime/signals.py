@@ -10,6 +10,14 @@ from typing import Any
 STOPPING = "Stopping after this step"
 
 
+class Stopped(Exception):
+    """The run was stopped by a signal, and what it had done is saved."""
+
+    def __init__(self, sentence: str, signal: int):
+        super().__init__(sentence)
+        self.signal = signal
+
+
 class StopRequested:
     """Within the context, SIGINT, SIGTERM and SIGHUP only set `requested`; a second SIGINT raises KeyboardInterrupt.
 
@@ -17,20 +25,16 @@ class StopRequested:
     """
 
     def __init__(self, say: Callable[[str], None] | None = None) -> None:
-        self.requested = False
-        self.signal: int | None = None
-        self.say = say
-        self._interrupted = False
+        self.say, self.requested, self._interrupted = say, False, False
+        self.signal: int | None = None  # the first
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> "StopRequested":
         if threading.current_thread() is not threading.main_thread():
             return self
-        numbers = [signal.SIGINT, signal.SIGTERM]
-        if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup
-            numbers.append(signal.SIGHUP)
-        for number in numbers:
-            self._previous[number] = signal.signal(number, self._handle)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # ignored under nohup
+                self._previous[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -45,6 +49,5 @@ class StopRequested:
             # The terminal may be gone, or the signal may have come in the middle of another word.
             with suppress(OSError, RuntimeError):
                 self.say(f"{STOPPING}; press Ctrl-C again to stop at once." if interrupt else f"{STOPPING}.")
-        self._interrupted = self._interrupted or interrupt
-        self.requested = True
-        self.signal = self.signal or number
+        self._interrupted |= interrupt
+        self.requested, self.signal = True, self.signal or number

@@ -40,7 +40,9 @@ class DamagedFile(ValueError):
 
 def flatten(tree: Any) -> Tensors:
     """Return the stored leaves of a tree by name, on the host; PRNG keys become their key data."""
-    return {keystr(path): _to_numpy(leaf) for path, leaf in tree_flatten_with_path(tree)[0] if _is_stored(leaf)}
+    # Safetensors takes the memory as it lies, hence the order; np.ascontiguousarray would add an axis to a scalar.
+    leaves = tree_flatten_with_path(tree)[0]
+    return {keystr(path): np.asarray(_plain(leaf), order="C") for path, leaf in leaves if _is_stored(leaf)}
 
 
 def unflatten(like: Any, tensors: Tensors) -> Any:
@@ -73,7 +75,7 @@ def checksum(tensors: Tensors, header: Mapping[str, Any]) -> str:
 
 def to_pieces(tensors: Tensors, metadata: Mapping[str, str]) -> Iterator[bytes | memoryview]:
     """Yield a safetensors file piece by piece, without a copy of the arrays. The same input gives the same bytes."""
-    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
     end = 0
     ordered = sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))  # so that all are aligned
     for name, tensor in ordered:
@@ -126,8 +128,8 @@ def write_atomically(path: Path, data: bytes | Iterable[bytes | memoryview]) -> 
         temporary.unlink(missing_ok=True)
 
 
-def read_json(path: Path, kind: type = dict) -> Any:
-    """Read a JSON file that holds a `kind`; anything else is a ValueError of one sentence that names the file."""
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON file that holds a dict; anything else is a ValueError of one sentence that names the file."""
     try:
         record = json.loads(path.read_bytes())
     except FileNotFoundError as error:
@@ -136,8 +138,8 @@ def read_json(path: Path, kind: type = dict) -> Any:
         raise ValueError(f"{path} cannot be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not a JSON file: {error}.") from error
-    if not isinstance(record, kind):
-        raise ValueError(f"{path} holds a JSON {type(record).__name__} where a {kind.__name__} is expected.")
+    if not isinstance(record, dict):
+        raise ValueError(f"{path} holds a JSON {type(record).__name__} where a dict is expected.")
     return record
 
 
@@ -166,10 +168,9 @@ def _is_key(leaf: Any) -> bool:
     return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _to_numpy(leaf: Any) -> np.ndarray:
-    if _is_key(leaf):
-        leaf = jax.random.key_data(leaf)
-    return np.asarray(leaf, order="C")  # safetensors takes the memory as it lies; ascontiguousarray adds an axis to ()
+def _plain(leaf: Any) -> Any:
+    """Return an array for any stored leaf: PRNG keys become their key data."""
+    return jax.random.key_data(leaf) if _is_key(leaf) else np.asarray(leaf) if _is_number(leaf) else leaf
 
 
 def _from_numpy(like: Any, tensor: np.ndarray) -> Any:
@@ -188,8 +189,4 @@ def _some(names: set[str]) -> str:
 
 def _describe(leaf: Any) -> str:
     """Return the dtype and shape that a leaf has in a file."""
-    if _is_key(leaf):
-        leaf = jax.eval_shape(jax.random.key_data, leaf)
-    elif _is_number(leaf):
-        leaf = np.asarray(leaf)
-    return f"{leaf.dtype.name}{list(leaf.shape)}"
+    return f"{_plain(leaf).dtype.name}{list(_plain(leaf).shape)}"

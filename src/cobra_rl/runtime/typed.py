@@ -1,23 +1,19 @@
 """Frozen dataclasses from and to JSON: typed loading with sentences, and what differs between two settings."""
 
 import dataclasses
+import json
 import types
 import typing
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Literal, TypeVar, Union
 
 T = TypeVar("T")
 
 
 def to_json(value: Any) -> Any:
-    """Return a dataclass (or anything within one) as plain JSON data: tuples become lists."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, tuple | list):
-        return [to_json(item) for item in value]
-    if isinstance(value, dict):
-        return {str(name): to_json(item) for name, item in value.items()}
-    return value
+    """Return a dataclass, or anything that holds some, as plain JSON data: tuples become lists."""
+    return json.loads(json.dumps(value, default=dataclasses.asdict))
 
 
 def from_json(kind: type[T], data: Any, where: str) -> T:
@@ -38,15 +34,12 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
             return value
     elif origin in (Union, types.UnionType):
         for choice in arguments:
-            try:
+            with suppress(ValueError):
                 return _convert(choice, value, where)
-            except ValueError:
-                continue
     elif origin is tuple and isinstance(value, list | tuple):
-        many = len(arguments) == 2 and arguments[1] is Ellipsis
-        kinds = [arguments[0]] * len(value) if many else list(arguments)
+        kinds = arguments[:1] * len(value) if arguments[1:] == (...,) else arguments
         if len(kinds) == len(value):
-            return tuple(_convert(item_kind, item, where) for item_kind, item in zip(kinds, value, strict=True))
+            return tuple(_convert(kind, item, where) for kind, item in zip(kinds, value, strict=True))
     elif dataclasses.is_dataclass(hint):
         return from_json(typing.cast(type, hint), value, where)
     elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
@@ -57,9 +50,9 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
 
 
 def differences(old: Any, new: Any, defaults: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield (name, old, new) of all settings that differ.
+    """Yield (name, old, new) of all settings that differ; an entry that one side lacks counts as its default.
 
-    An entry that one side lacks counts as its default: a setting that is newer than a run does not make it another run.
+    So a setting that is newer than a run does not make it another run.
     """
     if isinstance(new, dict) and isinstance(old, dict):
         known = defaults if isinstance(defaults, dict) else {}

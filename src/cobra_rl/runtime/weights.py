@@ -20,13 +20,9 @@ class WeightsError(ValueError):
 
 
 def save_weights(folder: Path, tree: Any, config: dict[str, Any], kind: str) -> None:
-    """Write the arrays of a tree and its configuration; `WeightsError` if some weight is not finite.
+    """Write the arrays of a model, and `config`, how to build it, as JSON; `WeightsError` if a weight is not finite.
 
-    Args:
-        folder: where to; it is made if there is none.
-        tree: the model.
-        config: how to build the model; anything that JSON can hold, without "kind" and "version".
-        kind: what the weights are of, such as "vision".
+    `kind` says what the weights are of, such as "vision". It and the version are written beside the configuration.
     """
     if taken := {"kind", "version"} & config.keys():
         raise WeightsError(f"The configuration of {folder} may not have {sorted(taken)}: we write these entries.")
@@ -38,15 +34,9 @@ def save_weights(folder: Path, tree: Any, config: dict[str, Any], kind: str) -> 
 
 
 def load_weights(folder: Path, like: Any, kind: str) -> Any:
-    """Read a model's weights; `WeightsError` if there are none, or damaged ones, or those of something else.
+    """Return a model with the structure, shapes and dtypes of `like` and the weights of a folder.
 
-    Args:
-        folder: where they are.
-        like: a model of the structure, shapes and dtypes wanted.
-        kind: what the weights must be of.
-
-    Returns:
-        The model with these weights.
+    `WeightsError` if there are none, or damaged ones, or those of another `kind` or model.
     """
     read_config(folder, kind)  # refuses what is of another kind or version
     path = folder / WEIGHTS
@@ -80,11 +70,9 @@ def read_config(folder: Path, kind: str) -> dict[str, Any]:
 
 
 def sha256(folder: Path) -> str:
-    """Identify weights by their content: the hex digest of the bytes of both files."""
-    digest = hashlib.sha256()
-    for name in (WEIGHTS, CONFIG):
-        digest.update(hashlib.sha256(_read(folder / name)).digest())
-    return digest.hexdigest()
+    """Identify weights by the bytes of both files."""
+    digests = (hashlib.sha256(_read(folder / name)).digest() for name in (WEIGHTS, CONFIG))
+    return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
 def _read(path: Path) -> bytes:
