@@ -22,7 +22,7 @@ from rich.table import Table
 
 import oracle
 from cobra_rl import spriteworld
-from cobra_rl.spriteworld.gym import gym_id
+from cobra_rl.spriteworld import gym_id
 
 BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
 

@@ -11,9 +11,9 @@ from dm_env import test_utils
 from gymnasium.utils.env_checker import check_env
 
 from cobra_rl import spriteworld
-from cobra_rl.spriteworld import gym
+from cobra_rl.spriteworld import gym, gym_id
 from cobra_rl.spriteworld.dm import SpriteworldDm
-from cobra_rl.spriteworld.gym import SpriteworldEnv, SpriteworldVectorEnv, gym_id
+from cobra_rl.spriteworld.gym import SpriteworldEnv, SpriteworldVectorEnv
 
 SMALL = dataclasses.replace(spriteworld.env_spec("goal_finding_new_shape"), name="small", image_size=24, max_steps=4)
 

@@ -5,8 +5,7 @@
     state, image = env.reset(key)
     state, image, reward, terminated, truncated, info = env.step(key, state, action)
 
-It imports nothing from the rest of cobra_rl and is useful on its own. Names are loaded at their
-first use (PEP 562), so that importing the package does not import JAX.
+It is useful without the rest of cobra_rl. Names are loaded at their first use, so that importing it is quick.
 """
 
 # ruff: noqa: F401
@@ -15,11 +14,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cobra_rl.spriteworld.base import Environment, Image, TimeStep, auto_reset
-    from cobra_rl.spriteworld.env import EnvState, Spriteworld, make, render, state_from_sprites
+    from cobra_rl.spriteworld.env import EnvState, Spriteworld, coverage, make, render, segment, state_from_sprites
     from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE, TASKS, VARIANTS, Entry
     from cobra_rl.spriteworld.registration import gym_id
     from cobra_rl.spriteworld.scenes import SpriteDistribution
-    from cobra_rl.spriteworld.segmentation import coverage, segment
     from cobra_rl.spriteworld.sprites import FACTORS, SHAPES, Sprites
     from cobra_rl.spriteworld.suite import EnvSpec, env_spec, hue_range
     from cobra_rl.spriteworld.tasks import Clustering, FindGoal, NoReward, Sum
@@ -27,11 +25,10 @@ if TYPE_CHECKING:
 # No submodule may share its name with an export: importing it would put the module in the export's place.
 _NAMES_OF_MODULE = {
     "base": "Environment Image TimeStep auto_reset",
-    "env": "EnvState Spriteworld make render state_from_sprites",
+    "env": "EnvState Spriteworld coverage make render segment state_from_sprites",
     "names": "MODES REWARDED SUITE TASKS VARIANTS Entry",
     "registration": "gym_id",
     "scenes": "SpriteDistribution",
-    "segmentation": "coverage segment",
     "sprites": "FACTORS SHAPES Sprites",
     "suite": "EnvSpec env_spec hue_range",
     "tasks": "Clustering FindGoal NoReward Sum",

@@ -1,7 +1,7 @@
 """What training needs of an environment: the contract that Spriteworld and any other world fulfil.
 
-An environment is a hashable value whose methods are pure functions, so they can be called inside
-`jax.jit` and `jax.vmap`. All randomness comes from keys, and a state is a pytree of fixed shapes.
+An environment is a hashable value whose methods are pure functions, so they can be called inside `jax.jit` and
+`jax.vmap`. All randomness comes from keys, and a state is a pytree of fixed shapes.
 """
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -38,31 +38,20 @@ class Environment(Protocol):
     """
 
     @property
-    def action_size(self) -> int:
-        """A: actions live in [0, 1]^A."""
-        ...
-
+    def action_size(self) -> int: ...  # A: actions live in [0, 1]^A
     @property
-    def image_size(self) -> int:
-        """H = W: images are uint8 [H, W, 3]."""
-        ...
-
+    def image_size(self) -> int: ...  # H = W: images are uint8 [H, W, 3]
     @property
-    def max_steps(self) -> int:
-        """The number of steps after which an episode is truncated."""
-        ...
+    def max_steps(self) -> int: ...  # after so many steps an episode is truncated
 
-    def initial(self, key: PRNGKeyArray) -> State:
-        """Draw the first state of an episode."""
-        ...
+    # The first state of an episode
+    def initial(self, key: PRNGKeyArray) -> State: ...
 
-    def advance(self, key: PRNGKeyArray, state: State, action: Float[Array, " A"]) -> TimeStep:
-        """Take one step without drawing it: `image` is None. An episode that is over is not reset."""
-        ...
+    # One step without drawing it: `image` is None. An episode that is over is not reset.
+    def advance(self, key: PRNGKeyArray, state: State, action: Float[Array, " A"]) -> TimeStep: ...
 
-    def draw(self, state: State) -> Image:
-        """Draw the observation of a state."""
-        ...
+    # The observation of a state
+    def draw(self, state: State) -> Image: ...
 
 
 def auto_reset(env: Environment, key: PRNGKeyArray, step: TimeStep) -> State:

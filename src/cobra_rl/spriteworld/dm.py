@@ -13,9 +13,8 @@ from cobra_rl.spriteworld.suite import EnvSpec
 class SpriteworldDm(dm_env.Environment):
     """One Spriteworld behind the dm_env interface.
 
-    Success ends an episode with discount 0, the step limit with discount 1. As dm_env asks, the
-    step after the last one of an episode resets. `task` is one of the suite's or an `EnvSpec` of
-    your own; for the latter `mode` and `variant` are not used.
+    Success ends an episode with discount 0, the step limit with discount 1; the step after that resets, as dm_env asks.
+    `task` is one of the suite's or an `EnvSpec` of your own; for the latter `mode` and `variant` are not used.
     """
 
     def __init__(self, task: str | EnvSpec, mode: str = "train", variant: str = "paper", seed: int = 0):

@@ -4,7 +4,7 @@ There is no automatic reset here: see `auto_reset`, and the Gymnasium and dm_env
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import equinox as eqx
 import jax
@@ -15,7 +15,7 @@ from cobra_rl.spriteworld.actions import ACTION_SIZE, check_action, select_move
 from cobra_rl.spriteworld.base import Image, TimeStep
 from cobra_rl.spriteworld.renderer import draw
 from cobra_rl.spriteworld.scenes import SceneSampler
-from cobra_rl.spriteworld.sprites import Sprites, sprites_from_factors
+from cobra_rl.spriteworld.sprites import Sprites, contains, front_most, sprites_from_factors
 from cobra_rl.spriteworld.suite import IMAGE_SIZE, EnvSpec, env_spec
 from cobra_rl.spriteworld.tasks import GoalMark
 
@@ -28,18 +28,12 @@ class EnvState(eqx.Module):
 
 
 class Spriteworld:
-    """One environment, defined by its `spec`; `make` builds those of the suite.
-
-    It fulfils the protocol `Environment`. Environments with equal specs are equal, have the same
-    hash, and share their compiled code. A pickle holds the spec alone.
-    """
+    """An `Environment` defined by its `spec`; those with equal specs are equal and share their compiled code."""
 
     action_size = ACTION_SIZE
 
     def __init__(self, spec: EnvSpec):
-        self.spec = spec
-        self.image_size = spec.image_size
-        self.max_steps = spec.max_steps
+        self.spec, self.image_size, self.max_steps = spec, spec.image_size, spec.max_steps
         self._sample = SceneSampler(spec.scenes, spec.capacity, spec.shuffle)
         self._hash = hash((type(self), spec))
 
@@ -69,14 +63,8 @@ class Spriteworld:
     def step(self, key: PRNGKeyArray, state: EnvState, action: ArrayLike) -> TimeStep:
         """Click and push. Success terminates an episode, the step limit truncates it.
 
-        Args:
-          key: randomness for the noise on the motion.
-          state: the present state, which stays as it is.
-          action: (click x, click y, motion x, motion y), each in [0, 1]. One that is NaN or outside is
-            a ValueError; within compiled code, where nothing can be raised, it moves nothing.
-
-        Returns:
-          (state, image, reward, terminated, truncated, info); `info` has `success` and `moved`, a sprite's index or -1.
+        An action (click x, click y, motion x, motion y) that is NaN or outside [0, 1] is a ValueError, but in compiled
+        code, which cannot raise, it moves nothing. `info` has `success` and `moved`, the pushed sprite's index or -1.
         """
         check_action(action)
         return self._step(key, state, jnp.asarray(action, jnp.float32))
@@ -93,12 +81,12 @@ class Spriteworld:
 
     def initial(self, key: PRNGKeyArray) -> EnvState:
         """Draw the first state of an episode: `reset` without its image, for use within compiled code."""
-        return EnvState(sprites=self._sample(key), step=jnp.int32(0))
+        return EnvState(self._sample(key), jnp.int32(0))
 
     def advance(self, key: PRNGKeyArray, state: EnvState, action: Float[Array, " 4"]) -> TimeStep:
         """Take a step without drawing it, for use within compiled code. See `step`; `image` is None."""
         sprites, moved = select_move(key, state.sprites, action, self.spec.motion_noise)
-        after = EnvState(sprites=sprites, step=state.step + 1)
+        after = EnvState(sprites, state.step + 1)
         reward, success = self.spec.task(sprites)
         truncated = (after.step >= self.max_steps) & ~success
         return TimeStep(after, None, reward, success, truncated, {"success": success, "moved": moved})
@@ -113,9 +101,9 @@ def make(task: str, mode: str = "train", variant: str = "paper") -> Spriteworld:
     """Build one of the suite's environments; the same arguments give the same object. For your own, see `EnvSpec`.
 
     Args:
-      task: one of `cobra_rl.spriteworld.TASKS`.
-      mode: "train", or "test" for the task's robustness test.
-      variant: "paper", or "released" for the rules of the public package 1.0.2.
+        task: One of `cobra_rl.spriteworld.TASKS`.
+        mode: "train", or "test" for the task's robustness test.
+        variant: "paper", or "released" for the rules of the public package 1.0.2.
     """
     return Spriteworld(env_spec(task, mode, variant))
 
@@ -124,11 +112,11 @@ def state_from_sprites(sprites: Sequence[Mapping | Sequence], capacity: int | No
     """Build a state at step 0, which fits every environment, from a list of sprites.
 
     Args:
-      sprites: from back to front. Each is a mapping with any of x, y, shape, angle (degrees), scale,
-        c0, c1, c2 (hue, saturation, value), or a tuple of all eight in this order.
-      capacity: number of sprites N to pad the state to; by default, as many as there are.
+        sprites: From back to front; each a mapping with any of x, y, shape, angle (degrees), scale, c0, c1, c2 (hue,
+            saturation, value), or a tuple of all eight in this order.
+        capacity: Number of sprites N to pad the state to; by default, as many as there are.
     """
-    return EnvState(sprites=sprites_from_factors(sprites, capacity), step=jnp.int32(0))
+    return EnvState(sprites_from_factors(sprites, capacity), jnp.int32(0))
 
 
 @functools.partial(jax.jit, static_argnames=("size", "goals"))
@@ -138,10 +126,28 @@ def render(
     """Draw a state for people, at any size: an image [size, size, 3], its first row at the top.
 
     Args:
-      state: the state to draw.
-      size: height and width of the image in pixels.
-      action: an action to draw as an arrow from the click to where the sprite is pushed.
-      goals: `env.goals`, to draw the hidden goals as crossed circles.
+        state: The state to draw.
+        size: Height and width of the image in pixels.
+        action: An action to draw as an arrow from the click to where the sprite is pushed.
+        goals: `env.goals`, to draw the hidden goals as crossed circles.
     """
-    arrow = None if action is None else jnp.asarray(action, jnp.float32)
-    return draw(state.sprites, size, arrow, goals)
+    return draw(state.sprites, size, None if action is None else jnp.asarray(action, jnp.float32), goals)
+
+
+@functools.partial(jax.jit, static_argnames="size")
+def segment(state: EnvState, size: int = IMAGE_SIZE) -> Int[Array, "H W"]:
+    """Label each pixel with the index of the front-most sprite that contains its centre, -1 for the background."""
+    return _at_pixels(front_most, state, size)
+
+
+@functools.partial(jax.jit, static_argnames="size")
+def coverage(state: EnvState, size: int = IMAGE_SIZE) -> Bool[Array, "H W N"]:
+    """Tell for each sprite which pixels' centres it contains, seen or hidden by others."""
+    return _at_pixels(contains, state, size)
+
+
+def _at_pixels(function: Callable[[Sprites, Array], Array], state: EnvState, size: int) -> Array:
+    """Evaluate a function of sprites and a point at the centres of all pixels: [H, W, ...]."""
+    centres = (jnp.arange(size) + 0.5) / size
+    points = jnp.stack(jnp.meshgrid(centres, centres[::-1]), axis=-1)  # [H, W, 2]
+    return jax.vmap(jax.vmap(functools.partial(function, state.sprites)))(points)

@@ -4,7 +4,6 @@
 For an environment of your own, pass its `EnvSpec` as `task` to the classes here.
 """
 
-import dataclasses
 import functools
 from typing import Any
 
@@ -18,11 +17,8 @@ from gymnasium.vector.utils import batch_space
 from cobra_rl.spriteworld.actions import check_action
 from cobra_rl.spriteworld.base import TimeStep, auto_reset
 from cobra_rl.spriteworld.env import EnvState, Spriteworld, make, render
-from cobra_rl.spriteworld.registration import gym_id, register
 from cobra_rl.spriteworld.sprites import Sprites
 from cobra_rl.spriteworld.suite import EnvSpec
-
-__all__ = ["RENDER_SIZE", "SpriteworldEnv", "SpriteworldVectorEnv", "gym_id", "register"]
 
 RENDER_SIZE = 256
 
@@ -38,8 +34,8 @@ class _Shared:
         self.core = Spriteworld(task) if isinstance(task, EnvSpec) else make(task, mode, variant)
         self.render_mode = render_mode
         size = self.core.image_size
-        self._image_space = gymnasium.spaces.Box(0, 255, (size, size, 3), np.uint8)
-        self._click_space = gymnasium.spaces.Box(0.0, 1.0, (self.core.action_size,), np.float32)
+        self.observation_space = gymnasium.spaces.Box(0, 255, (size, size, 3), np.uint8)
+        self.action_space = gymnasium.spaces.Box(0.0, 1.0, (self.core.action_size,), np.float32)
 
     def _can_render(self) -> bool:
         if self.render_mode is None:
@@ -47,27 +43,24 @@ class _Shared:
         return self.render_mode is not None
 
 
-# A key changes with each episode; within one, a step draws its noise from the key and its number.
-
-
 @functools.cache
 def _single_calls(core: Spriteworld):
     """Compile reset, step and draw once for all single environments of a kind.
 
-    What a single step costs is mostly the handing over of arrays and threads. So only what moves comes back from it,
-    the rest in one vector (reward, terminated, truncated, success, moved), and the image is a call of its own.
+    A key changes with each episode; within one, a step draws its noise from the key and its number. What a step costs
+    is mostly the handing over of arrays and threads. So only what moves comes back from it, the rest in one vector
+    (reward, terminated, truncated, success, moved), and the image is a call of its own.
     """
-    fixed_names = [field.name for field in dataclasses.fields(Sprites) if field.name != "position"]
 
     def assemble(moving, fixed) -> EnvState:
         position, step = moving
-        return EnvState(sprites=Sprites(position=position, **dict(zip(fixed_names, fixed, strict=True))), step=step)
+        return EnvState(Sprites(position=position, **fixed), step)
 
     def reset(key_data):
         key, draw_key = jax.random.split(jax.random.wrap_key_data(key_data))
         state = core.initial(draw_key)
-        fixed = [getattr(state.sprites, name) for name in fixed_names]
-        return jax.random.key_data(key), (state.sprites.position, state.step), fixed
+        fixed = dict(vars(state.sprites))
+        return jax.random.key_data(key), (fixed.pop("position"), state.step), fixed
 
     def step(key_data, moving, fixed, action):
         state = assemble(moving, fixed)
@@ -76,10 +69,7 @@ def _single_calls(core: Spriteworld):
         summary = jnp.stack([jnp.asarray(value, jnp.float32) for value in (*ends, info["success"], info["moved"])])
         return (after.sprites.position, after.step), summary
 
-    def draw(moving, fixed):
-        return core.draw(assemble(moving, fixed))
-
-    return jax.jit(reset), jax.jit(step), jax.jit(draw), assemble
+    return jax.jit(reset), jax.jit(step), jax.jit(lambda *parts: core.draw(assemble(*parts))), assemble
 
 
 @functools.cache
@@ -99,25 +89,20 @@ def _batch_calls(core: Spriteworld):
         next_key, draw_key = jax.random.split(key)
         state = auto_reset(core, draw_key, last)
         stepped = core.advance(jax.random.fold_in(key, state.step), state, action)
-        begun, stepped = (next_key, first(state)), (key, stepped)
-        key, step = jax.tree.map(lambda new, old: jnp.where(last.done, new, old), begun, stepped)
+        both = (next_key, first(state)), (key, stepped)
+        key, step = jax.tree.map(lambda new, old: jnp.where(last.done, new, old), *both)
         return key, step, core.draw(step.state)
 
     return jax.jit(jax.vmap(reset)), jax.jit(jax.vmap(step))
 
 
 class SpriteworldEnv(_Shared, gymnasium.Env):
-    """One Spriteworld. Observation: uint8 [H, W, 3], by default [64, 64, 3]; action: float32 [4] in [0, 1].
-
-    `info` has `success` and `moved`, the index of the pushed sprite or -1.
-    """
+    """One Spriteworld: images uint8 [H, W, 3], actions float32 [4] in [0, 1], `info` as of `Spriteworld.step`."""
 
     def __init__(
         self, task: str | EnvSpec, mode: str = "train", variant: str = "paper", render_mode: str | None = None
     ):
         self._set_up(task, mode, variant, render_mode)
-        self.observation_space = self._image_space
-        self.action_space = self._click_space
         self._compiled_reset, self._compiled_step, self._compiled_draw, self._assemble = _single_calls(self.core)
         self._key = self._moving = self._fixed = None
 
@@ -149,9 +134,8 @@ class SpriteworldEnv(_Shared, gymnasium.Env):
 class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
     """`num_envs` Spriteworlds stepped in one compiled call.
 
-    An environment whose episode ended is reset by the next step, whose action and reward do not count
-    for it (`AutoresetMode.NEXT_STEP`). Environment i seeded with s does what a single one seeded with
-    s + i does. Observations are read-only views of fresh arrays.
+    An environment whose episode ended is reset by the next step, whose action and reward do not count for it. Seeded
+    with s, environment i does what a single one seeded with s + i does. Observations are read-only.
     """
 
     def __init__(
@@ -166,13 +150,11 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
             raise ValueError(f"num_envs is {num_envs}; it must be at least 1.")
         self._set_up(task, mode, variant, render_mode)
         self.num_envs = num_envs
-        self.single_observation_space = self._image_space
-        self.single_action_space = self._click_space
-        self.observation_space = batch_space(self._image_space, num_envs)
-        self.action_space = batch_space(self._click_space, num_envs)
+        self.single_observation_space, self.single_action_space = self.observation_space, self.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
         self._keys = None
-        self._last: TimeStep | None = None  # the last step of each, batched
-        self._done = np.zeros(num_envs, bool)  # whether it was an episode's last
+        self._last: Any = None  # the last `TimeStep` of each, batched
         self._compiled_reset, self._compiled_step = _batch_calls(self.core)
 
     @property
@@ -183,7 +165,7 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
     def reset(self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None):
         if isinstance(seed, int):
             super().reset(seed=seed)
-            seed = [seed + i for i in range(self.num_envs)]
+            seed = list(range(seed, seed + self.num_envs))
         if seed is not None or self._keys is None:
             seeds = [None] * self.num_envs if seed is None else seed
             if len(seeds) != self.num_envs:
@@ -191,17 +173,14 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
             seeds = [_fresh_seed(self.np_random) if s is None else s for s in seeds]
             self._keys = jnp.stack([jax.random.key(s) for s in seeds])
         self._keys, self._last, images = self._compiled_reset(self._keys)
-        self._done = np.zeros(self.num_envs, bool)
         return np.asarray(images), {}
 
     def step(self, actions):
         last = _begun(self._last)
         check_action(actions, (self.num_envs,))
-        counted = ~self._done
-        self._keys, last, images = self._compiled_step(self._keys, last, np.asarray(actions, np.float32))
-        reward, terminated, truncated, info = jax.device_get(last[2:])
-        self._last = last
-        self._done = terminated | truncated
+        counted = ~(np.asarray(last.terminated) | np.asarray(last.truncated))  # a reset is no step
+        self._keys, self._last, images = self._compiled_step(self._keys, last, np.asarray(actions, np.float32))
+        reward, terminated, truncated, info = jax.device_get(self._last[2:])
         infos = {key: value for name in info for key, value in ((name, info[name]), (f"_{name}", counted))}
         return np.asarray(images), reward.astype(np.float64), terminated, truncated, infos
 

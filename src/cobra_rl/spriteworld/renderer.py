@@ -1,10 +1,9 @@
 """State -> image, as the original package draws it: polygons back to front, anti-aliased.
 
-The package rasterises polygons on a canvas five times as large and shrinks it with a Lanczos filter.
-Here a pixel's colour follows in closed form from its signed distance to each outline: the filter's
-response to a straight edge is a fixed curve of that distance. Every shape is n mirrored wedges, so a
-pixel is folded into one of them by a few reflections, where the outline is at most two straight lines.
-No gather, no branch: XLA fuses all of it into one vectorised loop over the pixels.
+The package rasterises polygons on a canvas five times as large and shrinks it with a Lanczos filter. Here a pixel's
+colour follows in closed form from its signed distance to each outline: the filter's response to a straight edge is a
+fixed curve of that distance. Every shape is n mirrored wedges, so a pixel is folded into one of them by a few
+reflections, where the outline is at most two straight lines. XLA fuses all of it into one loop over the pixels.
 """
 
 import functools
@@ -24,8 +23,7 @@ WEDGES = {name: wedge(name) for name in SHAPES}
 
 # How a pixel fades from a sprite's colour (t = -1) to what lies behind (t = 1): 0.5 - 0.5 t + (1 - t^2) q(t), with t
 # linear in the pixel's distance from the outline. Fitted by benchmarks/fit_edge_response.py to the package's pictures:
-# it overshoots inside the edge as Lanczos does, and lies a little far out, for the rasteriser includes both ends of a
-# line.
+# it overshoots inside the edge as Lanczos does, and lies a bit far out, as the rasteriser includes both ends of a line.
 EDGE_INSIDE, EDGE_OUTSIDE = 1.5, 0.8  # pixels at which t = -1 and t = 1
 EDGE_QUADRATIC = (0.402, -0.315, -0.484)
 
@@ -44,10 +42,7 @@ def draw(
     goals: tuple[GoalMark, ...] = (),
     shapes: tuple[str, ...] = SHAPES,
 ) -> UInt8[Array, "H W 3"]:
-    """Draw the image of one state, an action as an arrow and goals as crossed circles.
-
-    `shapes` are those that can occur at all; simple ones are drawn faster.
-    """
+    """Draw one state, an action as an arrow, goals as crossed circles; the fewer `shapes` can occur, the faster."""
     planes = _sprite_layers(sprites, size, shapes)
     for goal in goals:
         planes = _over(planes, _goal_alpha(goal, size), 255.0 * np.array(goal.rgb, np.float32))
@@ -81,8 +76,7 @@ def _sprite_layers(sprites: Sprites, size: int, shapes: tuple[str, ...]) -> list
     unit = 2.0 / (EDGE_INSIDE + EDGE_OUTSIDE)
     shift = (EDGE_INSIDE - EDGE_OUTSIDE) / (EDGE_INSIDE + EDGE_OUTSIDE)
     columns, rows = (unit * centres for centres in _pixel_centres(size))
-    centre = unit * size * sprites.position
-    scale = unit * size * sprites.scale
+    centre, scale = unit * size * sprites.position, unit * size * sprites.scale
     angle = jnp.deg2rad(sprites.angle) + table(lambda w: w.axis)
     cos, sin = jnp.cos(angle - jnp.array([[0.0], [np.pi / 2]]))  # a lone scalar would be fused into the pixel loop
     folds, lines = table(lambda w: w.folds), table(lambda w: w.lines)
@@ -121,9 +115,9 @@ def _edge_response(t: Plane) -> Plane:
     return 0.5 - 0.5 * t + (1.0 - t * t) * (q0 + t * (q1 + t * q2))
 
 
-def _segment_distance(columns, rows, start, end) -> Plane:
+def _segment_distance(size: int, start, end) -> Plane:
     """Distance of each pixel from a line segment; all in pixels."""
-    ax, ay, bx, by = *start, *end
+    (columns, rows), ax, ay, bx, by = _pixel_centres(size), *start, *end
     length2 = (bx - ax) ** 2 + (by - ay) ** 2 + 1e-6
     t = jnp.clip(((columns - ax) * (bx - ax) + (rows - ay) * (by - ay)) / length2, 0.0, 1.0)
     return jnp.hypot(columns - ax - t * (bx - ax), rows - ay - t * (by - ay))
@@ -135,15 +129,13 @@ def _stroke(distance: Plane, width: float) -> Plane:
 
 def _arrow_alpha(action: Float[Array, " 4"], size: int) -> Plane:
     """The push as an arrow from the click to where the sprite would go."""
-    columns, rows = _pixel_centres(size)
-    push = displacement(action)
-    start, end = action[:2] * size, (action[:2] + push) * size
+    start, end = action[:2] * size, (action[:2] + displacement(action)) * size
     length = jnp.sqrt(jnp.sum((end - start) ** 2))
     along = (end - start) / jnp.maximum(length, 1e-6)
     across = jnp.stack([-along[1], along[0]])
     head = jnp.minimum(0.03 * size, 0.5 * length)
     strokes = [(start, end)] + [(end, end - head * (along + side * 0.7 * across)) for side in (-1.0, 1.0)]
-    distances = [_segment_distance(columns, rows, *stroke) for stroke in strokes]
+    distances = [_segment_distance(size, *stroke) for stroke in strokes]
     return _stroke(functools.reduce(jnp.minimum, distances), 0.012 * size)
 
 
@@ -154,6 +146,6 @@ def _goal_alpha(goal: GoalMark, size: int) -> Plane:
     distance = jnp.abs(jnp.hypot(columns - x, rows - y) - radius)
     arm = radius / np.sqrt(2.0)
     for slope in (-1.0, 1.0):
-        stroke = ((x - arm, y - slope * arm), (x + arm, y + slope * arm))
-        distance = jnp.minimum(distance, _segment_distance(columns, rows, *stroke))
+        ends = (x - arm, y - slope * arm), (x + arm, y + slope * arm)
+        distance = jnp.minimum(distance, _segment_distance(size, *ends))
     return _stroke(distance, 0.008 * size)

@@ -1,8 +1,7 @@
 """Where episodes begin: distributions over sprites, and scenes drawn from them.
 
-A scene is a tuple of sprite distributions, one for each sprite; an environment has one or more
-scenes and draws one of them uniformly at each reset. Everything is laid out in tables, so that
-drawing a scene is a handful of look-ups, whatever the environment.
+A scene is a tuple of sprite distributions, one for each sprite; an environment draws one of its scenes uniformly at
+each reset. All are laid out in tables, so that drawing a scene is a handful of look-ups, whatever the environment.
 """
 
 import math
@@ -37,9 +36,8 @@ class SpriteDistribution:
             raise ValueError(f"Unknown shapes {self.shapes}; a distribution takes one or more of {', '.join(SHAPES)}.")
         if not self.boxes:
             raise ValueError("A distribution needs at least one box of positions, such as ((0, 1), (0, 1)).")
-        sides = [(name, side) for box in self.boxes for name, side in zip("xy", box, strict=True)]
-        colors = [("hue", self.hue), ("saturation", self.saturation), ("value", self.value)]
-        for name, (low, high) in colors + sides:
+        sides = [side for box in self.boxes for side in zip("xy", box, strict=True)]
+        for name, (low, high) in [(name, getattr(self, name)) for name in ("hue", "saturation", "value")] + sides:
             if not 0.0 <= low <= high <= 1.0:
                 raise ValueError(f"The range of {name} is ({low}, {high}); it must satisfy 0 <= low <= high <= 1.")
         if not -math.inf < self.angle[0] <= self.angle[1] < math.inf:
@@ -75,8 +73,7 @@ class SceneSampler:
         def box_edges(d: SpriteDistribution) -> np.ndarray:
             # Cumulative probabilities, so that u < edge picks a box. Boxes of no area (points, lines) share
             # the probability equally if there are no others. Padding gets the edge 1, so that u never picks it.
-            areas = np.cumsum([(x[1] - x[0]) * (y[1] - y[0]) for x, y in d.boxes])
-            count = len(d.boxes)
+            areas, count = np.cumsum([(x[1] - x[0]) * (y[1] - y[0]) for x, y in d.boxes]), len(d.boxes)
             edges = areas / areas[-1] if areas[-1] > 0.0 else np.linspace(1, 0, count, endpoint=False)[::-1]
             return np.pad(edges, (0, boxes - count), constant_values=1.0)
 
@@ -100,31 +97,19 @@ class SceneSampler:
         def look_up(table: np.ndarray) -> Array:
             return jnp.asarray(table)[scene]
 
+        sprite = jnp.arange(capacity)
         u = jax.random.uniform(factor_key, (capacity, 8))
         box = jnp.sum(u[:, :1] >= look_up(self._box_edges)[:, :-1], axis=1)
-        corners = _pick(look_up(self._boxes), box)  # [N, 4]
-        shape = (u[:, 1] * look_up(self._shape_count)).astype(jnp.int32)
+        corners = look_up(self._boxes)[sprite, box]  # [N, 4]
+        position = corners[:, :2] + u[:, 2:4] * (corners[:, 2:] - corners[:, :2])
+        shape = look_up(self._shapes)[sprite, (u[:, 1] * look_up(self._shape_count)).astype(jnp.int32)]
         low, high = look_up(self._low), look_up(self._high)
         factors = low + u[:, 4:] * (high - low)
-        smallest, largest = look_up(self._scale).T
-        scale = smallest
+        scale, largest = look_up(self._scale).T
         if self._several_sizes:  # with a key of its own, so that the other factors are drawn as ever
-            sizes = jax.random.uniform(jax.random.fold_in(key, 3), (capacity,))
-            scale = smallest + sizes * (largest - smallest)
-        sprites = Sprites(
-            position=corners[:, :2] + u[:, 2:4] * (corners[:, 2:] - corners[:, :2]),
-            shape=_pick(look_up(self._shapes), shape),
-            angle=factors[:, 0],
-            scale=scale,
-            color=factors[:, 1:],
-            alive=look_up(self._alive),
-        )
+            scale += jax.random.uniform(jax.random.fold_in(key, 3), (capacity,)) * (largest - scale)
+        sprites = Sprites(position, shape, factors[:, 0], scale, factors[:, 1:], look_up(self._alive))
         if not self._shuffle or capacity == 1:
             return sprites
         order = jnp.argsort(jax.random.uniform(order_key, (capacity,)) + ~sprites.alive)  # padding stays last
         return jax.tree.map(lambda factor: factor[order], sprites)
-
-
-def _pick(table: Array, index: Array) -> Array:
-    """table [N, R, ...], index [N] -> [N, ...]."""
-    return jax.vmap(lambda row, i: row[i])(table, index)

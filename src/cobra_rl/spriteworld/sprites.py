@@ -5,7 +5,6 @@ Positions live in the unit square with the origin at the bottom left and y up. S
 from back to front: a later sprite hides an earlier one.
 """
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,8 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 # Each shape has the symmetry of a regular n-gon: n, and the angle of a mirror axis through an inner vertex (of an
-# n-gon: a vertex). There are n mirrored wedges of angle pi/n on either side of that axis. In polar coordinates measured
-# from it, one half-wedge [0, pi/n] says it all.
+# n-gon: a vertex). It consists of 2n mirrored half-wedges of angle pi/n, and the one beside that axis says it all.
 _SYMMETRY = {
     "triangle": (3, np.pi / 2), "square": (4, np.pi / 4), "pentagon": (5, np.pi / 2),
     "hexagon": (6, 0.0), "octagon": (8, 0.0), "circle": (30, 0.0),
@@ -25,9 +23,7 @@ _SYMMETRY = {
 }  # fmt: skip
 SHAPES = tuple(_SYMMETRY)
 
-_DEFAULTS = {
-    "x": 0.5, "y": 0.5, "shape": "square", "angle": 0.0, "scale": 0.1, "c0": 0.0, "c1": 0.0, "c2": 0.0,
-}  # fmt: skip
+_DEFAULTS = {"x": 0.5, "y": 0.5, "shape": "square", "angle": 0.0, "scale": 0.1, "c0": 0.0, "c1": 0.0, "c2": 0.0}
 FACTORS = tuple(_DEFAULTS)
 
 
@@ -43,29 +39,17 @@ class Sprites(eqx.Module):
 
 
 def sprites_from_factors(factors: Sequence[Mapping | Sequence], capacity: int | None = None) -> Sprites:
-    """Build `Sprites`, padded to `capacity`, from mappings or tuples in the order of FACTORS, back to front.
-
-    Factors left out of a mapping take the defaults of the original package.
-    """
+    """Build `Sprites` as `state_from_sprites` says; left out factors take the defaults of the original package."""
     rows = [_checked_factors(index, sprite) for index, sprite in enumerate(factors)]
     capacity = max(len(rows), 1) if capacity is None else capacity
     if len(rows) > capacity:
         raise ValueError(f"{len(rows)} sprites do not fit a capacity of {capacity}; raise capacity or pass fewer.")
-    alive = np.arange(capacity) < len(rows)
-    rows = rows + [_DEFAULTS] * (capacity - len(rows))
-
-    def column(*names: str) -> Array:
-        values = np.array([[row[name] for name in names] for row in rows], np.float32)
-        return jnp.asarray(values if len(names) > 1 else values[:, 0])
-
-    return Sprites(
-        position=column("x", "y"),
-        shape=jnp.asarray([SHAPES.index(row["shape"]) for row in rows], jnp.int32),
-        angle=column("angle"),
-        scale=column("scale"),
-        color=column("c0", "c1", "c2"),
-        alive=jnp.asarray(alive),
-    )
+    alive = jnp.arange(capacity) < len(rows)
+    rows += [_DEFAULTS] * (capacity - len(rows))
+    shape = jnp.asarray([SHAPES.index(row["shape"]) for row in rows], jnp.int32)
+    numbers = [[row[name] for name in ("x", "y", "angle", "scale", "c0", "c1", "c2")] for row in rows]
+    table = jnp.asarray(np.array(numbers, np.float32))
+    return Sprites(table[:, :2], shape, table[:, 2], table[:, 3], table[:, 4:], alive)
 
 
 def _checked_factors(index: int, sprite: Mapping | Sequence) -> dict:
@@ -81,14 +65,9 @@ def _checked_factors(index: int, sprite: Mapping | Sequence) -> dict:
         if not 0.0 <= row[name] <= 1.0:
             raise ValueError(f"Sprite {index} has {name} = {row[name]}; it must lie in [0, 1].")
     if not (np.isfinite(row["angle"]) and 0.0 < row["scale"] <= 1.0):
-        raise ValueError(
-            f"Sprite {index} has angle = {row['angle']} and scale = {row['scale']}; "
-            "the angle must be finite (degrees) and the scale lie in (0, 1]."
-        )
+        found = f"Sprite {index} has angle = {row['angle']} and scale = {row['scale']}"
+        raise ValueError(f"{found}; the angle must be finite (degrees) and the scale lie in (0, 1].")
     return row
-
-
-# ---------------------------------------------------------------------------------------- shapes
 
 
 def _half_wedge(name: str) -> np.ndarray:
@@ -96,12 +75,11 @@ def _half_wedge(name: str) -> np.ndarray:
     n, _ = _SYMMETRY[name]
     tip = np.array([np.cos(np.pi / n), np.sin(np.pi / n)])  # unit vector along the wedge's other border
     inner = np.array([1.0, 0.0])
+    outline = np.array([inner, tip[0] * tip])  # of an n-gon: from a vertex to the middle of a side
     if name.startswith("star"):  # inner vertices at radius 1, points at radius 2
         outline = np.array([inner, 2 * tip])
     elif name.startswith("spoke"):  # rectangles of height 1 on the sides of an n-gon
         outline = np.array([inner, inner + tip, (1 + tip[0]) * tip])
-    else:  # an n-gon: from a vertex to the middle of a side
-        outline = np.array([inner, tip[0] * tip])
     x, y = outline.T
     area = 0.5 * float(np.sum(x[:-1] * y[1:] - x[1:] * y[:-1]))
     return outline / np.sqrt(2 * n * area)
@@ -122,9 +100,6 @@ def _rotate(points: np.ndarray, angle: float) -> np.ndarray:
     return points @ np.array([[c, s], [-s, c]])
 
 
-MAX_VERTICES, MAX_FOLDS = 30, 3
-
-
 class Wedge(NamedTuple):
     """What a renderer needs of a shape of area 1.
 
@@ -134,7 +109,7 @@ class Wedge(NamedTuple):
     """
 
     axis: float
-    folds: np.ndarray  # [F, 2]; unused entries are 0 and change nothing
+    folds: np.ndarray  # [3, 2]; unused entries are 0 and change nothing
     lines: np.ndarray  # [2, 3]; twice the same where one is enough
     radius: float = 0.0
 
@@ -142,33 +117,29 @@ class Wedge(NamedTuple):
 def wedge(name: str) -> Wedge:
     """The wedge of a shape. The circle, a polygon of 30 sides, counts as the disk of the same area."""
     n, axis = _SYMMETRY[name]
-    folds = np.zeros((MAX_FOLDS, 2))
+    folds = np.zeros((3, 2))
     if name == "circle":
         return Wedge(axis, folds, np.zeros((2, 3)), 1 / np.sqrt(np.pi))
     convex = "_" not in name
     wedges, fold = n, 0
     while wedges > (4 if convex else 1):  # a convex outline has two sides within four half-wedges
-        wedges = (wedges + 1) // 2
+        wedges, fold = (wedges + 1) // 2, fold + 1
         mirror = wedges * np.pi / n  # what lies above goes below
-        folds[fold] = np.sin(mirror), -np.cos(mirror)
-        fold += 1
+        folds[fold - 1] = np.sin(mirror), -np.cos(mirror)
     half = _half_wedge(name)
     if convex:
         angles = np.array([1, 3]) * np.pi / n  # of the sides' normals
         lines = np.stack([np.cos(angles), np.sin(angles), np.full(2, np.linalg.norm(half[1]))], axis=1)
     else:
-        normals = [np.array([end[1] - start[1], start[0] - end[0]]) for start, end in itertools.pairwise(half)]
-        sides = np.array([[*normal, normal @ start] for normal, start in zip(normals, half[:-1], strict=True)])
-        lines = (sides / np.linalg.norm(sides[:, :2], axis=1, keepdims=True))[[0, -1]]
+        normals = np.diff(half, axis=0)[:, ::-1] * np.array([1, -1])
+        sides = np.column_stack([normals, np.sum(normals * half[:-1], axis=1)])
+        lines = (sides / np.linalg.norm(normals, axis=1, keepdims=True))[[0, -1]]
     return Wedge(axis, folds, lines)
 
 
 # [12, V, 2]; short outlines repeat their last vertex, and an edge of no length is never crossed
 _OUTLINES = [_vertices(name) for name in SHAPES]
-VERTICES = np.stack([v[np.minimum(np.arange(MAX_VERTICES), len(v) - 1)] for v in _OUTLINES]).astype(np.float32)
-
-
-# ---------------------------------------------------------------------------------------- clicks
+VERTICES = np.stack([np.pad(v, ((0, 30 - len(v)), (0, 0)), "edge") for v in _OUTLINES]).astype(np.float32)
 
 
 def contains(sprites: Sprites, point: Float[Array, " 2"]) -> Bool[Array, " N"]:

@@ -4,14 +4,14 @@
 appendix where the two differ. `docs/reproduction.md` lists what the paper leaves open.
 """
 
-import dataclasses
 import difflib
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from cobra_rl.spriteworld.names import MODES, TASKS, VARIANTS
-from cobra_rl.spriteworld.scenes import Box, Scene, SpriteDistribution
+from cobra_rl.spriteworld.scenes import Scene, SpriteDistribution
 from cobra_rl.spriteworld.tasks import Clustering, FindGoal, NoReward, Range, Sum, Task
 
 IMAGE_SIZE = 64
@@ -73,87 +73,71 @@ SORTING_GOALS = {
 }  # fmt: skip
 TARGET_HUE, DISTRACTOR_HUE = (0.0, 0.4), (0.5, 0.9)  # released, and new_position in both variants
 SHAPE_TASK_HUE = (0.0, 0.5)  # paper: both kinds, where shape tells targets from distractors
+PLACES: dict[str, Range] = {"paper": (0.0, 1.0), "released": (0.1, 0.9)}  # of x and of y
+
+Rules = tuple[tuple[Scene, ...], Task, int]  # scenes, task, steps of an episode
 
 
-# A sprite of any shape and hue, anywhere the variant puts sprites
-SPRITE = {
-    "paper": SpriteDistribution(),
-    "released": SpriteDistribution(value=(0.9, 1.0), boxes=(((0.1, 0.9), (0.1, 0.9)),)),
-}
+def _sprite(variant: str, **factors) -> SpriteDistribution:
+    """A sprite with the given factors, else of any shape and hue, anywhere the variant puts sprites."""
+    boxes = ((PLACES[variant], PLACES[variant]),)
+    value = {"paper": (1.0, 1.0), "released": (0.9, 1.0)}[variant]
+    return SpriteDistribution(**({"boxes": boxes, "value": value} | factors))
 
 
-def _exploration(mode: str, variant: str) -> EnvSpec:
-    sprite = dataclasses.replace(SPRITE[variant], angle=(0.0, 360.0) if variant == "paper" else (0.0, 0.0))
-    scenes = tuple((sprite,) * count for count in range(1, 7))
-    return EnvSpec("exploration", scenes, NoReward(), max_steps=10, shuffle=False)
+def _exploration(mode: str, variant: str) -> Rules:
+    sprite = _sprite(variant, angle=(0.0, 360.0) if variant == "paper" else (0.0, 0.0))
+    return tuple((sprite,) * count for count in range(1, 7)), NoReward(), 10
 
 
-def _new_shape(mode: str, variant: str) -> EnvSpec:
+def _new_shape(mode: str, variant: str) -> Rules:
     shapes = {"train": ("square",), "test": ("triangle", "circle")}[mode]
-    sprite = dataclasses.replace(SPRITE[variant], hue=TARGET_HUE, shapes=shapes)
-    return EnvSpec("goal_finding_new_shape", ((sprite,),), FindGoal(), max_steps=20)
+    return ((_sprite(variant, hue=TARGET_HUE, shapes=shapes),),), FindGoal(), 20
 
 
-def _new_position(mode: str, variant: str) -> EnvSpec:
-    sprite = SPRITE[variant]
-    (low, high), _ = sprite.boxes[0]
+def _new_position(mode: str, variant: str) -> Rules:
+    low, high = PLACES[variant]
     left, right = (low, 0.5), (0.5, high)
     # the package holds out the upper right quadrant (and calls it the lower right one)
     held_out, beside = (left, right) if variant == "paper" else (right, left)  # y ranges
-    boxes: dict[str, tuple[Box, ...]] = {"test": ((right, held_out),), "train": ((left, (low, high)), (right, beside))}
-    target = dataclasses.replace(sprite, hue=TARGET_HUE, boxes=boxes[mode])
-    distractor = dataclasses.replace(sprite, hue=DISTRACTOR_HUE)
-    return EnvSpec("goal_finding_new_position", ((target, distractor),), FindGoal(hue=TARGET_HUE), max_steps=20)
+    boxes = {"test": ((right, held_out),), "train": ((left, (low, high)), (right, beside))}[mode]
+    scene = (_sprite(variant, hue=TARGET_HUE, boxes=boxes), _sprite(variant, hue=DISTRACTOR_HUE))
+    return (scene,), FindGoal(hue=TARGET_HUE), 20
 
 
-def _counts(name: str, targets: int, distractors: int, variant: str) -> EnvSpec:
+def _counts(targets: int, distractors: int, variant: str) -> Rules:
     """Targets among distractors: told apart by shape (paper) or by hue (released)."""
-    sprite = SPRITE[variant]
     if variant == "paper":
-        target = dataclasses.replace(sprite, shapes=("square",), hue=SHAPE_TASK_HUE)
-        distractor = dataclasses.replace(sprite, shapes=("circle", "triangle"), hue=SHAPE_TASK_HUE)
+        target = _sprite(variant, shapes=("square",), hue=SHAPE_TASK_HUE)
+        distractor = _sprite(variant, shapes=("circle", "triangle"), hue=SHAPE_TASK_HUE)
         task = FindGoal(shapes=("square",))
     else:
-        target = dataclasses.replace(sprite, hue=TARGET_HUE)
-        distractor = dataclasses.replace(sprite, hue=DISTRACTOR_HUE)
+        target, distractor = _sprite(variant, hue=TARGET_HUE), _sprite(variant, hue=DISTRACTOR_HUE)
         task = FindGoal(hue=TARGET_HUE)
-    return EnvSpec(name, ((target,) * targets + (distractor,) * distractors,), task, max_steps=20)
+    return ((target,) * targets + (distractor,) * distractors,), task, 20
 
 
-def _more_targets(mode: str, variant: str) -> EnvSpec:
-    return _counts("goal_finding_more_targets", {"train": 1, "test": 2}[mode], 2, variant)
-
-
-def _more_distractors(mode: str, variant: str) -> EnvSpec:
-    return _counts("goal_finding_more_distractors", 2, {"train": 1, "test": 2}[mode], variant)
-
-
-def _sorting(mode: str, variant: str) -> EnvSpec:
+def _sorting(mode: str, variant: str) -> Rules:
     held_out, *others = itertools.combinations(SORTING_GOALS, 2)  # held out: (red, blue)
     pairs = {"train": others, "test": [held_out]}[mode]
-    sprite = SPRITE[variant]
-    scenes = tuple(
-        tuple(dataclasses.replace(sprite, hue=hue_range(color, variant)) for color in pair) for pair in pairs
-    )
+    scenes = tuple(tuple(_sprite(variant, hue=hue_range(color, variant)) for color in pair) for pair in pairs)
     goals = tuple(FindGoal(goal, hue_range(color, variant), multiplier=20.0) for color, goal in SORTING_GOALS.items())
-    return EnvSpec("sorting", scenes, Sum(goals, SUCCESS_BONUS[variant]), max_steps=50)
+    return scenes, Sum(goals, SUCCESS_BONUS[variant]), 50
 
 
-def _clustering(mode: str, variant: str) -> EnvSpec:
+def _clustering(mode: str, variant: str) -> Rules:
     test_colors = ("purple", "yellow") if variant == "paper" else ("red", "yellow")
     first, second = (hue_range(color, variant) for color in {"train": ("blue", "green"), "test": test_colors}[mode])
-    sprite = SPRITE[variant]
-    scene = tuple(dataclasses.replace(sprite, hue=hue) for hue in (first, first, second, second))
-    task = Sum((Clustering((first, second)),), SUCCESS_BONUS[variant])
-    return EnvSpec("clustering", (scene,), task, max_steps=50)
+    scene = tuple(_sprite(variant, hue=hue) for hue in (first, first, second, second))
+    return (scene,), Sum((Clustering((first, second)),), SUCCESS_BONUS[variant]), 50
 
 
-_SPECS = {
+_RULES: dict[str, Callable[[str, str], Rules]] = {
     "exploration": _exploration,
     "goal_finding_new_shape": _new_shape,
     "goal_finding_new_position": _new_position,
-    "goal_finding_more_targets": _more_targets,
-    "goal_finding_more_distractors": _more_distractors,
+    "goal_finding_more_targets": lambda mode, variant: _counts({"train": 1, "test": 2}[mode], 2, variant),
+    "goal_finding_more_distractors": lambda mode, variant: _counts(2, {"train": 1, "test": 2}[mode], variant),
     "sorting": _sorting,
     "clustering": _clustering,
 }
@@ -164,8 +148,8 @@ def env_spec(task: str, mode: str = "train", variant: str = "paper") -> EnvSpec:
     one_of("task", task, TASKS)
     one_of("mode", mode, MODES)
     one_of("variant", variant, VARIANTS)
-    spec = _SPECS[task](mode, variant)
-    return dataclasses.replace(spec, mode=mode, variant=variant, motion_noise=MOTION_NOISE[variant])
+    shuffle = task != "exploration"
+    return EnvSpec(task, *_RULES[task](mode, variant), MOTION_NOISE[variant], shuffle, mode, variant)
 
 
 def one_of(kind: str, name: str, allowed: tuple[str, ...]) -> str:

@@ -49,8 +49,8 @@ class NoReward(Task):
 class FindGoal(Task):
     """Bring every sprite that passes the filter to the goal.
 
-    Each gives `multiplier * (radius - distance)`; the task is solved when all are within `radius`.
-    No sprite passes: reward 0, solved (as a part of a sum it then asks for nothing).
+    Each gives `multiplier * (radius - distance)`; the task is solved when all are within `radius`. If no sprite passes,
+    the reward is 0 and the task is solved: as a part of a sum it then asks for nothing.
     """
 
     goal: tuple[float, float] = (0.5, 0.5)
@@ -81,10 +81,8 @@ class FindGoal(Task):
 class Clustering(Task):
     """Bring sprites of like hue together and the two clusters apart.
 
-    The measure is the inverse Davies-Bouldin index. For two clusters that is D / (s1 + s2): D the
-    distance of the centroids, s_i the mean distance of cluster i's members from its centroid (with
-    two members each, 2D / (d1 + d2) with d_i the distance of the members). Coinciding centroids
-    give 0; clusters of no extent are perfect, and the measure stays finite there.
+    The measure is the inverse Davies-Bouldin index. For two clusters that is D / (s1 + s2): D the distance of the
+    centroids, s_i the mean distance of cluster i's members from its centroid. It is finite for clusters of no extent.
     """
 
     hues: tuple[Range, Range]
