@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 
 import equinox as eqx
 import numpy as np
@@ -14,10 +13,10 @@ from cobra_rl.agent import Agent
 from cobra_rl.evaluation.explore import explore_scenes
 from cobra_rl.evaluation.vision import TEST_SEED
 from cobra_rl.models.world import WorldModel
-from cobra_rl.show.figures import FIGURES, write
-from cobra_rl.show.figures.curiosity import LEVELS, deformed_grid
+from cobra_rl.show.figures import FIGURES, tasks, vision, write
+from cobra_rl.show.figures.exploration import LEVELS, deformed_grid
 from cobra_rl.show.figures.style import exploration_env
-from cobra_rl.show.figures.traversals import STEPS, _example
+from cobra_rl.show.figures.vision import STEPS, _example
 from cobra_rl.show.results import RESULTS
 from cobra_rl.worlds import load_world
 
@@ -33,8 +32,9 @@ def _bias(world):
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_and_its_caption_are_written(name, world, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["cobra_rl.show.figures.solving"], "REWARDED", ("clustering",))  # others are alike
-    monkeypatch.setattr(sys.modules["cobra_rl.show.figures.traversals"], "SCENES", 100)  # labels need not be exact here
+    monkeypatch.setattr(vision, "SCENES", 100)  # labels need not be exact here
+    if name == "solving":
+        monkeypatch.setattr(tasks, "REWARDED", ("clustering",))  # others are alike
     assert write(FIGURES[name](world, RESULTS), name, tmp_path) == tmp_path / f"{name}.png"
     with Image.open(tmp_path / f"{name}.png") as picture:
         assert picture.width > 1000
@@ -83,7 +83,7 @@ def test_a_folder_of_ones_own_gives_its_own_figure(world, tmp_path):
 
 
 def test_the_figure_of_agents_takes_those_that_it_is_given(world, monkeypatch):
-    monkeypatch.setattr(sys.modules["cobra_rl.show.figures.solving"], "REWARDED", ("clustering",))
+    monkeypatch.setattr(tasks, "REWARDED", ("clustering",))
     asked = []
 
     def agents(task: str) -> Agent:

@@ -14,11 +14,9 @@ from cobra_rl.config import EXPLORE, TASK, VISION
 from cobra_rl.evaluation.task import knowing, random_policy
 from cobra_rl.models.reward import Reward
 from cobra_rl.models.world import WorldModel, make_exploration, make_transition, make_vision
-from cobra_rl.show import play_random
-from cobra_rl.show.films import PAUSE, film, picture, play, save_gif
+from cobra_rl.show.films import PAUSE, film, film_random, picture, play, save_gif, watch
 from cobra_rl.show.report_run import FRAMES, report_result
 from cobra_rl.show.results import RESULTS
-from cobra_rl.show.watch import watch
 from cobra_rl.spriteworld import make
 from cobra_rl.spriteworld.base import TimeStep
 
@@ -64,7 +62,7 @@ def test_any_environment_is_filmed():
     assert (frame == int(255 * float(episode.states[-1][0]))).all()
     frames = film(random_policy(1), None, env, frames=9, seed=0, size=80)
     assert [frame.shape for frame in frames] == [(80, 80, 3)] * 9
-    assert len(play_random.play(env, steps=5, seed=0, size=32, click_on_sprites=True)) == 5
+    assert len(film_random(env, steps=5, seed=0, size=32, click_on_sprites=True)) == 5
 
 
 def test_the_bound_plays_on_states_and_its_end_is_framed():

@@ -1,22 +1,30 @@
 """Moving pictures: frames of play, captioned, as GIFs."""
 
 import functools
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, UInt8
+from matplotlib.colors import to_rgb
 from PIL import Image, ImageDraw
 
+from cobra_rl.agent import Agent
 from cobra_rl.agents.base import Policy
-from cobra_rl.spriteworld import Spriteworld, render
-from cobra_rl.spriteworld.base import Environment
+from cobra_rl.spriteworld import Spriteworld, make, render
+from cobra_rl.spriteworld.base import Environment, auto_reset
+from cobra_rl.spriteworld.names import MODES, SUITE, TASKS
 
 Frame = UInt8[np.ndarray, "_ _ 3"]  # of any size
 PAUSE = 3  # frames that the end of an episode is shown
+CAPTIONS = ("the scene, and what it does", "the slots that it sees", "what it imagines")  # of what `watch` films
+SLOTS = ("#262626", "#e69e00", "#57b5e8", "#009e73", "#f0e342", "#0073b3", "#d65e00", "#cc78a6")  # colours of slots
+Progress = Callable[[int, int], None]  # (frames that there are, frames that there will be) -> None
 
 
 class Episode(NamedTuple):
@@ -46,14 +54,70 @@ def play(policy: Policy, params: Any, env: Environment, key: PRNGKeyArray) -> Ep
 
 def film(policy: Policy, params: Any, env: Environment, frames: int, seed: int, size: int = 192) -> list[Frame]:
     """Film episodes one after the other: states, actions, hidden goals, and how each episode ended."""
-    pictures, number = [], 0
-    while len(pictures) < frames:
+    moments = itertools.islice(_moments(policy, params, env, seed, size), frames)
+    return [frame for _, _, frame in moments]
+
+
+def watch(
+    agent: Agent, env: Environment, frames: int, seed: int, size: int, progress: Progress = lambda done, total: None
+) -> list[Frame]:
+    """Film episodes one after the other, beside the slots that the agent sees and the scenes that it imagines."""
+    rows, world = [], agent.world
+    moments = itertools.islice(_moments(agent.policy, agent.params, env, seed, size), frames)
+    for done, (state, action, scene) in enumerate(moments, 1):
+        image = np.asarray(env.draw(state))[None]
+        slots = world.encode(image)
+        after = slots if action is None else world.imagine(slots, action[None]).slots
+        seen, imagined = colored_masks(np.asarray(world.masks(image)))[0], np.asarray(world.decode(after).image[0])
+        rows.append((scene, enlarged(seen, size), enlarged(imagined, size)))
+        progress(done, frames)
+    return beside(dict(zip(CAPTIONS, map(list, zip(*rows, strict=True)), strict=True)))
+
+
+def film_random(env: Environment, *, steps: int, seed: int, size: int, click_on_sprites: bool) -> list[Frame]:
+    """Film uniformly random play; with `click_on_sprites`, clicks are on the centre of a random sprite, if any."""
+
+    def turn(state, key):
+        act_key, step_key, reset_key = jax.random.split(key, 3)
+        action_key, sprite_key = jax.random.split(act_key)
+        action = jax.random.uniform(action_key, (env.action_size,))
+        if click_on_sprites and isinstance(env, Spriteworld):
+            sprite = jax.random.categorical(sprite_key, jnp.where(state.sprites.alive, 0.0, -jnp.inf))
+            action = action.at[:2].set(state.sprites.position[sprite])
+        step = env.advance(step_key, state, action)
+        return auto_reset(env, reset_key, step), (state, action)
+
+    @jax.jit
+    def episodes(key):
+        keys = jax.random.split(key, steps + 1)
+        return jax.lax.scan(turn, env.initial(keys[0]), keys[1:])[1]
+
+    states, actions = jax.device_get(episodes(jax.random.key(seed)))
+    return [picture(env, jax.tree.map(lambda leaf, t=t: leaf[t], states), size, actions[t]) for t in range(steps)]
+
+
+def film_suite(*, variant: str, seed: int, **options: Any) -> list[Frame]:
+    """Film random play in all environments of the suite side by side, captioned: train mode above, test mode below."""
+    rows = []
+    for mode in MODES:
+        films = {}
+        for index, task in enumerate(TASKS):
+            caption = f"{SUITE[task].title.removeprefix('goal finding, ')}, {mode}"
+            films[caption] = film_random(make(task, mode, variant), seed=seed + index, **options)
+        rows.append(beside(films))
+    return list(np.concatenate(rows, axis=1))
+
+
+def _moments(
+    policy: Policy, params: Any, env: Environment, seed: int, size: int
+) -> Iterator[tuple[Any, Array | None, Frame]]:
+    """Play without end: each state, the action taken there, and their picture; an episode's end is framed and stays."""
+    for number in itertools.count():
         episode = play(policy, params, env, jax.random.fold_in(jax.random.key(seed), number))
         for state, action in zip(episode.states, episode.actions, strict=False):
-            pictures.append(picture(env, state, size, action))
-        pictures += [framed(picture(env, episode.states[-1], size), episode.success)] * PAUSE
-        number += 1
-    return pictures[:frames]
+            yield state, action, picture(env, state, size, action)
+        last = episode.states[-1]
+        yield from [(last, None, framed(picture(env, last, size), episode.success))] * PAUSE
 
 
 @functools.cache
@@ -79,6 +143,12 @@ def enlarged(image: UInt8[np.ndarray, "H W 3"] | Float[np.ndarray, "H W 3"], siz
     if np.issubdtype(image.dtype, np.floating):
         image = (255.0 * np.clip(image, 0.0, 1.0)).round().astype(np.uint8)
     return np.asarray(Image.fromarray(image).resize((size, size), Image.Resampling.NEAREST))
+
+
+def colored_masks(masks: Float[np.ndarray, "B K H W"]) -> Float[np.ndarray, "B H W 3"]:
+    """Paint one picture per scene: a colour for each slot, the first, the background, dark."""
+    palette = np.array([to_rgb(SLOTS[k % len(SLOTS)]) for k in range(masks.shape[1])])
+    return np.einsum("bkhw,kc->bhwc", masks, palette)
 
 
 def beside(films: dict[str, list[Frame]]) -> list[Frame]:

@@ -162,20 +162,16 @@ def read_vision(results: Path) -> Evaluation | None:
 
 def read_explore(results: Path, name: str = "explore") -> Evaluation | None:
     """Reads an evaluation of imagination and curiosity; None if the folder has none."""
-
-    def build(source: str, record: Record) -> Evaluation:
-        return Evaluation(source, record["command"], dict(record["figures"]))
-
-    return _read(results, f"{name}.json", "an evaluation of the exploration phase", build)
+    return _read(
+        results,
+        f"{name}.json",
+        "an evaluation of the exploration phase",
+        lambda source, record: Evaluation(source, record["command"], dict(record["figures"])),
+    )
 
 
 def read_task(results: Path, name: str) -> TaskResult | None:
-    """Reads the result of a task; None if the folder has none.
-
-    Args:
-        results: folder of results.
-        name: its file or its run within the folder, such as "demo" or "solve/sorting-uniform".
-    """
+    """Reads the result of a task, such as "demo" or "solve/sorting", a file or a run; None if the folder has none."""
     file = f"{name}/result.json" if (results / name).is_dir() else f"{name}.json"
     return _read(results, file, "the result of a task", lambda source, record: task_result(record, source))
 

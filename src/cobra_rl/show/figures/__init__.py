@@ -6,15 +6,10 @@ them, and returns the figure with its caption. `solving` can also be given the a
 
 from collections.abc import Mapping
 
-from cobra_rl.show.figures.curiosity import behaviour, clicks, deformation
-from cobra_rl.show.figures.decomposition import decomposition
-from cobra_rl.show.figures.emergence import emergence
-from cobra_rl.show.figures.learning import sparse
-from cobra_rl.show.figures.performance import ablation, performance
-from cobra_rl.show.figures.rollouts import rollout_sheet, rollouts
-from cobra_rl.show.figures.solving import solving
+from cobra_rl.show.figures.exploration import behaviour, clicks, deformation, emergence, rollout_sheet, rollouts
 from cobra_rl.show.figures.style import DrawFigure, Drawn, write
-from cobra_rl.show.figures.traversals import traversals
+from cobra_rl.show.figures.tasks import ablation, performance, solving, sparse
+from cobra_rl.show.figures.vision import decomposition, traversals
 
 _OF_WORLDS = (decomposition, traversals, rollouts, rollout_sheet, clicks, deformation, behaviour)
 _OF_RESULTS = (emergence, performance, solving, sparse, ablation)

@@ -1,14 +1,15 @@
 """What all figures share: how they look and how they are written."""
 
 import dataclasses
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, UInt8
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from cobra_rl.models.world import WorldModel
@@ -27,8 +28,12 @@ COLORS = {
     "random": "#999999",
     "bound": "#009E73",
 }  # of agents, the same in all figures
-SLOTS = ("#262626", "#e69e00", "#57b5e8", "#009e73", "#f0e342", "#0073b3", "#d65e00", "#cc78a6")  # colours of slots
+_TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined)
+CAPTIONS: Any = _TEMPLATES.get_template("captions.j2").module
 FRAME = "#888888"  # around pictures of scenes, which are black at their edges
+
+Picture = UInt8[np.ndarray, "H W 3"] | Float[np.ndarray, "H W 3"]
+Pictures = Sequence[Picture] | np.ndarray
 
 
 class Drawn(NamedTuple):
@@ -53,7 +58,7 @@ def exploration_env(world: WorldModel) -> Spriteworld:
     return env
 
 
-def show(axes: Axes, picture: UInt8[np.ndarray, "H W 3"] | Float[np.ndarray, "H W 3"]) -> None:
+def show(axes: Axes, picture: Picture) -> None:
     """Show a picture of a scene: pixels are squares, no ticks, a thin frame."""
     if np.issubdtype(picture.dtype, np.floating):
         picture = np.clip(picture, 0.0, 1.0)
@@ -63,10 +68,25 @@ def show(axes: Axes, picture: UInt8[np.ndarray, "H W 3"] | Float[np.ndarray, "H 
     axes.spines[:].set(visible=True, color=FRAME, linewidth=0.6)
 
 
-def colored_masks(masks: Float[np.ndarray, "B K H W"]) -> Float[np.ndarray, "B H W 3"]:
-    """Paint one picture per scene: a colour for each slot, the first, the background, dark."""
-    palette = np.array([to_rgb(SLOTS[k % len(SLOTS)]) for k in range(masks.shape[1])])
-    return np.einsum("bkhw,kc->bhwc", masks, palette)
+def caption(name: str, **values: Any) -> str:
+    """Return a caption of captions.j2 with these values filled in."""
+    return " ".join(getattr(CAPTIONS, name)(**values).split())
+
+
+def label(axes: Axes, text: str, **options: Any) -> None:
+    """Write a text beside a picture, upright; to its left unless the options say otherwise."""
+    axes.set_ylabel(text, **({"rotation": 0, "ha": "right", "va": "center", "labelpad": 6} | options))
+
+
+def picture_grid(rows: Sequence[Pictures], side: float, labels: Sequence[str] = ()) -> tuple[Figure, np.ndarray]:
+    """Show rows of pictures, `side` inches each, with labels to their left; return the figure and its axes [R, C]."""
+    figure = Figure(figsize=(side * len(rows[0]), side * len(rows)))
+    grid = figure.subplots(len(rows), len(rows[0]), gridspec_kw=TIGHT)
+    for axes, picture in zip(grid.flat, itertools.chain(*rows), strict=True):
+        show(axes, picture)
+    for axes, text in zip(grid[:, 0], labels, strict=False):
+        label(axes, text)
+    return figure, grid
 
 
 def write(drawn: Drawn, name: str, folder: Path) -> Path:

@@ -10,6 +10,7 @@ from PIL import Image
 
 from cobra_rl.agent import TASKS
 from cobra_rl.show.figures import DrawFigure, write
+from cobra_rl.show.figures.style import caption
 from cobra_rl.worlds import SHIPPED, load_world
 
 DOCS = Path(__file__).parents[2] / "docs"  # of a clone, and its films inside the installed package
@@ -19,26 +20,7 @@ READ = {  # figures that show results: what they read of the folder of results
     "sparse": "solve/*-sparse*.json",
     "ablation": "solve/*.json",
 }
-FILMS = {  # of docs/: caption and command
-    "cobra": (
-        "The agent sorts by colour. Left: the scene and its action. Middle: the slots that it sees. Right: the next "
-        "scene as it imagines it.",
-        "cobra watch sorting --frames 70",
-    ),
-    "solving": (
-        "The agent at play after it has learnt to bring the target to a goal that it cannot see. Left: training mode. "
-        "Right: test mode, the target starts where it never did while the agent learnt.",
-        "make demo",
-    ),
-    "worlds": (
-        "The suite under random pushes, training mode above, test mode below. Arrows are actions, crossed circles are "
-        "goals that the agent never sees.",
-        "cobra play-random",
-    ),
-}
-FILM_WIDTH = 600  # pixels of the page that a film is wide, at least
-SWIPED = 560  # pixels; wider pictures are swiped on a phone, not shrunk
-DENSITY = 2  # pixels of a figure to a pixel of the page: sharp on fine screens
+FILMS = {"cobra": "cobra watch sorting --frames 70", "solving": "make demo", "worlds": "cobra play-random"}  # of docs/
 Say = Callable[[str], None]  # is told what is being drawn, and what is left out and why
 
 
@@ -51,13 +33,11 @@ class Picture(NamedTuple):
     note: str = ""  # what is to be said about its age
 
     def embedded(self) -> dict[str, Any]:
-        """Returns the picture as a data URI, its size, and how the template is to lay it out."""
+        """Returns the picture as a data URI, its kind and its size."""
         with Image.open(io.BytesIO(self.data)) as image:
-            (width, height), kind = image.size, (image.format or "png").lower()
-        natural = width if kind == "gif" else width // DENSITY
-        shown = max(natural, FILM_WIDTH) if kind == "gif" else natural
+            width, height, kind = *image.size, (image.format or "png").lower()
         uri = f"data:image/{kind};base64,{base64.b64encode(self.data).decode()}"
-        return {"uri": uri, "width": width, "height": height, "shown_width": shown, "is_wide": natural > SWIPED}
+        return {"uri": uri, "kind": kind, "width": width, "height": height}
 
 
 def gather_figures(
@@ -84,8 +64,8 @@ def gather_figures(
 
 def gather_films(folder: Path = DOCS) -> dict[str, Picture]:
     """Gathers the films of a folder; those that it lacks are left out."""
-    paths = {name: folder / f"{name}.gif" for name in FILMS}
-    return {name: Picture(path.read_bytes(), *FILMS[name]) for name, path in paths.items() if path.exists()}
+    found = {name: path.read_bytes() for name in FILMS if (path := folder / f"{name}.gif").exists()}
+    return {name: Picture(data, caption(f"film_{name}"), FILMS[name]) for name, data in found.items()}
 
 
 def _age(path: Path, name: str, results: Path, world: Path) -> str:

@@ -58,12 +58,7 @@ def metric_rows(metrics: Mapping[str, Metric], *columns: Metrics | None) -> list
 
 
 def task_rows(suite: Suite, kinds: Mapping[str, str]) -> list[tuple[str, TaskResult]]:
-    """Returns labels and results task by task; COBRA's own results stand beside others only where there are others.
-
-    Args:
-        suite: all results.
-        kinds: what was run, and what it is called beside the task.
-    """
+    """Returns labels and results task by task; COBRA's own results stand beside others only where there are others."""
     special = [kind for kind in kinds if kind != "solve"] or ["solve"]
     tasks = dict.fromkeys(task for kind in special for task in suite.get(kind, {}))
     return [

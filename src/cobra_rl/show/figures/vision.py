@@ -1,4 +1,4 @@
-"""Latent traversals: the appendix's figure of how disentangled a slot is."""
+"""What the vision module makes of scenes: the paper's figure of decompositions, and its appendix's of latents."""
 
 from pathlib import Path
 
@@ -6,17 +6,32 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from matplotlib.figure import Figure
 
 from cobra_rl.evaluation.probes import FACTORS, fit_probes, importances
 from cobra_rl.evaluation.vision import TEST_SEED, fixed_scenes, matched_slots, see
 from cobra_rl.models.world import WorldModel
-from cobra_rl.show.figures.style import TIGHT, Drawn, exploration_env, show
+from cobra_rl.show.figures.style import Drawn, caption, exploration_env, label, picture_grid
+from cobra_rl.show.films import colored_masks
 from cobra_rl.spriteworld import render, state_from_sprites
 
-STEPS = np.linspace(-1.5, 1.5, 9)
+COLUMNS = 10  # scenes of `decomposition`
+STEPS = np.linspace(-1.5, 1.5, 9)  # of a traversal
 LEAST = 0.1  # importance below which a latent has no label
-SCENES = 500
+SCENES = 500  # that importance is measured on
+
+
+def decomposition(world: WorldModel, _: Path) -> Drawn:
+    """Draw scenes, where the attention sees slots, V_dec(V_enc(x)), and each slot's own reconstruction."""
+    images = fixed_scenes(exploration_env(world), COLUMNS, seed=TEST_SEED).images  # the first, not chosen
+    decoded = jax.device_get(world.decode(world.encode(images)))
+    alone = decoded.components * decoded.masks[..., None]
+    rows = {
+        "scene": images,
+        "attention": colored_masks(np.asarray(world.masks(images))),
+        "reconstruction": decoded.image,
+        **{f"slot {k}" + (" (background)" if k == 0 else ""): alone[:, k] for k in range(alone.shape[1])},
+    }
+    return Drawn(picture_grid(list(rows.values()), 0.72, list(rows))[0], caption("decomposition", scenes=COLUMNS))
 
 
 def traversals(world: WorldModel, _: Path) -> Drawn:
@@ -29,28 +44,21 @@ def traversals(world: WorldModel, _: Path) -> Drawn:
     order = np.argsort(-importance.sum(axis=1))
 
     scene, slot = _example(world)
-    figure = Figure(figsize=(0.72 * len(STEPS), 0.72 * len(order)))
-    grid = figure.subplots(len(order), len(STEPS), gridspec_kw=TIGHT)
-    for row, latent in enumerate(order):
+    rows = []
+    for latent in order:
         swept = np.repeat(scene, len(STEPS), axis=0)
         swept[:, slot, latent] = STEPS
-        for axes, picture in zip(grid[row], np.asarray(world.decode(swept).image), strict=True):
-            show(axes, picture)
-        grid[row][0].set_ylabel(f"latent {latent + 1}", rotation=0, ha="right", va="center", labelpad=6)
-        grid[row][-1].yaxis.set_label_position("right")
-        grid[row][-1].set_ylabel(_label(importance[latent]), rotation=0, ha="left", va="center", labelpad=6)
+        rows.append(np.asarray(world.decode(swept).image))
+    figure, grid = picture_grid(rows, 0.72, [f"latent {latent + 1}" for latent in order])
+    for axes, latent in zip(grid[:, -1], order, strict=True):
+        axes.yaxis.set_label_position("right")
+        label(axes, _factors(importance[latent]), ha="left")
     for axes, step in zip(grid[0], STEPS, strict=True):
         axes.set_title(f"{step:+.2f}".replace("+0.00", "0"), fontsize=8)
-    return Drawn(
-        figure,
-        "Latent traversals. Each row sweeps one latent of one slot from -1.5 to 1.5, the others fixed, and shows the "
-        "reconstruction; rows in the order of how much the latent matters. Labels are measured, not given by eye: "
-        "the factors whose probe suffers when the latent is shuffled among sprites, and by what share of the error "
-        f"that shuffling whole slots makes ({SCENES} held-out scenes). A latent below {LEAST:.0%} everywhere: none.",
-    )
+    return Drawn(figure, caption("traversals", scenes=SCENES, least=f"{LEAST:.0%}"))
 
 
-def _label(importance: Float[np.ndarray, " F"]) -> str:
+def _factors(importance: Float[np.ndarray, " F"]) -> str:
     """Name the factors that depend on a latent: at most three, the most dependent first."""
     strongest = [f for f in np.argsort(-importance)[:3] if importance[f] >= LEAST]
     return ", ".join(f"{FACTORS[f]} {importance[f]:.0%}" for f in strongest) or "none"
