@@ -56,7 +56,7 @@ def scenes_changed_by_pushes(seed):
     sprite = on_the_topmost(scenes)
     action = np.concatenate([aim(scenes.labels, sprite, rng), rng.random((20, 2))], axis=1)
     before = np.asarray(scenes.sprites.position)
-    pushed = push(ENV, states_from(scenes.sprites), action, sprite)
+    pushed = push(ENV, states_from(scenes.sprites), action)
     moved = np.asarray(pushed.states.sprites.position) - before
     rows = np.arange(20)
     expected = np.clip(before[rows, sprite] + 0.25 * (action[:, 2:] - 0.5), 0.0, 1.0) - before[rows, sprite]

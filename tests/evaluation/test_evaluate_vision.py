@@ -11,9 +11,9 @@ from corridor import Corridor
 
 from cobra_rl import spriteworld
 from cobra_rl.config import VISION
-from cobra_rl.evaluation import evaluate_suite, evaluate_vision, fixed_scenes, vision
+from cobra_rl.evaluation import vision
 from cobra_rl.evaluation.probes import TURNS, fit_probes
-from cobra_rl.evaluation.vision import TEST_SEED, vision_scores
+from cobra_rl.evaluation.vision import TEST_SEED, evaluate_suite, evaluate_vision, fixed_scenes, vision_scores
 from cobra_rl.models.vision import Decoded, VisionModel, VisionModelConfig
 from cobra_rl.models.world import make_vision
 from cobra_rl.spriteworld import make

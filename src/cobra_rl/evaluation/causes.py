@@ -27,6 +27,8 @@ from cobra_rl.evaluation.task import knowing, noise_free, visited
 from cobra_rl.spriteworld import EnvState, Spriteworld
 
 CAUSES = ("proposals", "vision and reward", "imagination")
+Find = Callable[[Any, EnvState, PRNGKeyArray], Choice]  # the agent's own search
+Look = Callable[[Any, Array], Array]  # what it takes pictures [P, H, W, 3] to be worth
 
 
 class Worth(NamedTuple):
@@ -62,18 +64,9 @@ def _compiled(config: TaskConfig, env: Spriteworld) -> Callable[..., Worth]:
     return eqx.filter_jit(four_searches(env, find, look, config.reward_cap))
 
 
-def four_searches(
-    env: Spriteworld,
-    find: Callable[[Any, EnvState, PRNGKeyArray], Choice],
-    look: Callable[[Any, Array], Array],
-    reward_cap: float | None = None,
-) -> Callable[..., Worth]:
-    """Build a pure function (params, states of B scenes, B keys) -> Worth that compares the four searches.
-
-    `find` is the agent's own search, `look` what it takes pictures [P, H, W, 3] to be worth.
-    """
-    still = noise_free(env)
-    ideal = knowing(env)
+def four_searches(env: Spriteworld, find: Find, look: Look, reward_cap: float | None = None) -> Callable[..., Worth]:
+    """Build a pure function (params, states of B scenes, B keys) -> Worth that compares the four searches."""
+    still, ideal = noise_free(env), knowing(env)
 
     def compare(params: Any, state: EnvState, key: PRNGKeyArray) -> Worth:
         choice = find(params, state, key)

@@ -1,6 +1,5 @@
 """Scores of what was learnt by being curious: does it click on things, and does it know what its pushes do?"""
 
-import functools
 from typing import Any
 
 import equinox as eqx
@@ -13,7 +12,7 @@ from cobra_rl.evaluation import pushing, vision
 from cobra_rl.evaluation.vision import Scenes, Scorer, Scores
 from cobra_rl.models.exploration import Exploration
 from cobra_rl.models.world import WorldModel
-from cobra_rl.spriteworld import EnvState, Spriteworld, make
+from cobra_rl.spriteworld import Sprites, Spriteworld, make
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.spriteworld.sprites import front_most
 
@@ -26,10 +25,10 @@ def explore_scenes(env: Spriteworld, scenes: int = 1000, seed: int = vision.VALI
 
 
 @jax.jit
-@functools.partial(jax.vmap, in_axes=(0, 0))
-def _struck(state: EnvState, actions: Float[Array, "P A"]) -> Int[Array, " P"]:
+@jax.vmap
+def _struck(sprites: Sprites, actions: Float[Array, "P A"]) -> Int[Array, " P"]:
     """Return the sprite that each action would push, -1 for none."""
-    return jax.vmap(lambda action: front_most(state.sprites, action[:2]))(actions)
+    return jax.vmap(lambda action: front_most(sprites, action[:2]))(actions)
 
 
 def policy_scores(proposals: Float[np.ndarray, "B P A"], scenes: Scenes, counted: Bool[np.ndarray, "B N"]) -> Scores:
@@ -37,7 +36,7 @@ def policy_scores(proposals: Float[np.ndarray, "B P A"], scenes: Scenes, counted
 
     Of eight directions of motion, the rarest and the most frequent count, relative to uniform motions.
     """
-    struck = np.asarray(_struck(pushing.states_from(scenes.sprites), jnp.asarray(proposals)))
+    struck = np.asarray(_struck(scenes.sprites, jnp.asarray(proposals)))
     found = (struck[:, :, None] == np.arange(counted.shape[1])).any(axis=1)
     motion = proposals[..., 2:] - 0.5
     octant = np.floor((np.arctan2(motion[..., 1], motion[..., 0]) / (2 * np.pi) % 1.0) * 8).astype(int)
@@ -50,44 +49,41 @@ def policy_scores(proposals: Float[np.ndarray, "B P A"], scenes: Scenes, counted
     }
 
 
-def quick_explore_scores(world: WorldModel, env: Spriteworld, scenes: Scenes) -> Scores:
-    """Measure what a few proposals strike and how well a push is imagined: for use while training."""
-    looked = pushing.look(world, env, scenes)
-    proposals = np.asarray(world.propose(looked.slots, jax.random.key(0), 16))
-    pushes = pushing.push_scores(looked)
-    names = ("position_error", "others_drift", "empty_drift", "ratio_to_encoded", "ratio_to_unchanged")
-    return {"hit_rate": policy_scores(proposals, scenes, looked.counted)["hit_rate"]} | {n: pushes[n] for n in names}
-
-
 def explore_scores(env: Environment, scenes: int) -> Scorer:
     """Build the scores by which a world model is followed while it is trained, on some held-out scenes.
 
-    They are `quick_explore_scores` in Spriteworld, and `pixel_scores` in other environments.
+    In Spriteworld they are what a few proposals strike and how well a push is imagined; elsewhere `pixel_scores`.
     """
-    if isinstance(env, Spriteworld):
-        data = explore_scenes(env, scenes)
-        return Scorer(data.images, lambda world: quick_explore_scores(world, env, data))
-    states, images = vision.fresh_frames(env, scenes)
-    return Scorer(images, lambda world: pixel_scores(world, env, states, images))
+    if not isinstance(env, Spriteworld):
+        states, images = vision.fresh_frames(env, scenes)
+        return Scorer(images, lambda world: pixel_scores(world, env, states, images))
+    data = explore_scenes(env, scenes)
+
+    def score(world: WorldModel) -> Scores:
+        looked = pushing.look(world, env, data)
+        proposals = np.asarray(world.propose(looked.slots, jax.random.key(0), 16))
+        scores = policy_scores(proposals, data, looked.counted) | pushing.push_scores(looked)
+        names = ("hit_rate", "position_error", "others_drift", "empty_drift", "ratio_to_encoded", "ratio_to_unchanged")
+        return {name: scores[name] for name in names}
+
+    return Scorer(data.images, score)
 
 
-def pixel_scores(world: WorldModel, env: Environment, states: Any, images: vision.Images, seed: int = 0) -> Scores:
-    """Score imagination and curiosity by pictures alone, in any environment.
+def pixel_scores(world: WorldModel, env: Environment, states: Any, images: vision.Images) -> Scores:
+    """Score imagination of random actions and curiosity by pictures alone, in any environment.
 
-    The pixel error of what is imagined of random actions is relative to encoding the truth and to predicting no change;
-    "changed" is the share of the policy's actions that change the picture.
+    "changed" is the share of the policy's actions that change the picture, "changed_uniform" that of random actions.
     """
-    act_key, step_key, policy_key = jax.random.split(jax.random.key(seed), 3)
+    act_key, step_key, policy_key = jax.random.split(jax.random.key(0), 3)
     slots = vision.in_batches(world.encode, images)
     keys = jax.random.split(step_key, len(images))
     uniform = np.asarray(jax.random.uniform(act_key, (len(images), env.action_size)))
     proposed = np.asarray(world.propose(slots, policy_key, 1))[:, 0]
     step = pushing.stepping(env)
-    after, after_proposed = (np.asarray(step(keys, states, actions)[1]) for actions in (uniform, proposed))
-    scores = pushing.compare_errors(world, slots, np.asarray(world.imagine(slots, uniform).slots), after)
+    after, after_proposed = (np.asarray(step(keys, states, actions).images) for actions in (uniform, proposed))
+    errors = pushing.compare_errors(world, slots, np.asarray(world.imagine(slots, uniform).slots), after)
     return {
-        "ratio_to_encoded": scores["ratio_to_encoded"],
-        "ratio_to_unchanged": scores["ratio_to_unchanged"],
+        **{name: errors[name] for name in ("ratio_to_encoded", "ratio_to_unchanged")},
         "changed": float((after_proposed != images).any(axis=(1, 2, 3)).mean()),
         "changed_uniform": float((after != images).any(axis=(1, 2, 3)).mean()),
     }
@@ -112,13 +108,13 @@ def evaluate_explore(
     for ending, curious in (("", True), ("_uniform", False)):
         found, ceiling = pushing.error_correlation(looked, curious)
         scores |= {f"error_correlation{ending}": found, f"error_correlation_ceiling{ending}": ceiling}
-    rollouts = {f"rollout_{name}": values for name, values in pushing.rollout_scores(looked, seed).items()}
-    return scores | rollouts | {"scenes": float(scenes)}
+    scores |= {f"rollout_{name}": values for name, values in pushing.rollout_scores(looked, seed).items()}
+    return scores | {"scenes": float(scenes)}
 
 
 def _deformations(world: WorldModel, slots: pushing.Slots, key: Array) -> Scores:
     """Measure mean absolute deformations of the two clicks, on average over the mixture; without a policy, none."""
-    if not isinstance(world.exploration, Exploration):
+    if world.exploration is None:
         return {}
 
     @eqx.filter_jit

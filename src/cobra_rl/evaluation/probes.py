@@ -1,9 +1,7 @@
 """What a slot says about its sprite: probes from slots to factors, and how disentangled the latents are.
 
-Shapes, stated once for the module: S sprites, each with the slot matched to it, M latents, F factors. The sprites are
-a `Sprites` of S sprites, from many scenes.
-
 Position is read by ridge regression. Hue, saturation, shape and angle are read by small MLPs, one for each factor.
+Axes: S sprites of many scenes (one `Sprites`), each with the slot matched to it, M latents, F factors.
 """
 
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from cobra_rl.spriteworld import SHAPES, Sprites
 
@@ -33,14 +31,14 @@ Nets = dict[str, eqx.nn.MLP]
 class PositionProbe:
     """Ridge regression from a slot to its sprite's position."""
 
-    mean: Float[np.ndarray, " M"]  # of the slots it was fitted on
+    mean: Float[np.ndarray, " M"]  # of the slots that it was fitted on
     std: Float[np.ndarray, " M"]
     origin: Float[np.ndarray, " 2"]
     weight: Float[np.ndarray, "M 2"]
 
     @classmethod
     def fit(cls, slots: Slots, position: Float[np.ndarray, "S 2"]) -> "PositionProbe":
-        """Fit the probe to slots and the positions of their sprites."""
+        """Fit the probe."""
         mean, std, origin = slots.mean(axis=0), slots.std(axis=0) + 1e-6, position.mean(axis=0)
         inputs = (slots - mean) / std
         gram = inputs.T @ inputs + RIDGE * np.eye(inputs.shape[1])
@@ -63,23 +61,21 @@ class Probes:
     nets: Nets  # read standardised slots
 
     def errors(self, slots: Slots, sprites: Sprites) -> dict[str, Float[np.ndarray, " S"]]:
-        """Measure the absolute error of each sprite's factors.
+        """Measure the absolute error of each factor; x and y in frame widths, hue in turns, shape is 0 or 1.
 
-        x and y in frame widths; hue in turns, at most 0.5; angle in turns of the shape's own symmetry, at most 0.5,
-        NaN for circles; shape is 0 or 1.
+        The angle's is in turns of the shape's own symmetry, NaN for circles.
         """
-        inputs = self.position.standardise(slots)
-        outputs = {name: np.asarray(out) for name, out in _predict(self.nets, jnp.asarray(inputs)).items()}
+        outputs = jax.tree.map(np.asarray, _predict(self.nets, jnp.asarray(self.position.standardise(slots))))
         x, y = np.abs(self.position(slots) - sprites.position).T
-        rows, shape = np.arange(len(slots)), np.asarray(sprites.shape)
-        angle = _circle_error(outputs["angle"].reshape(-1, len(SHAPES), 2)[rows, shape], _phase(sprites))
+        shape = np.asarray(sprites.shape)
+        angle = outputs["angle"].reshape(-1, len(SHAPES), 2)[np.arange(len(slots)), shape]
         return {
             "x": x,
             "y": y,
             "hue": _circle_error(outputs["hue"], np.asarray(sprites.color[:, 0])),
             "saturation": np.abs(outputs["saturation"][:, 0] - sprites.color[:, 1]),
             "shape": (outputs["shape"].argmax(axis=1) != shape).astype(np.float32),
-            "angle": np.where(TURNS[shape] > 0, angle, np.nan),
+            "angle": np.where(TURNS[shape] > 0, _circle_error(angle, _phase(sprites)), np.nan),
         }
 
 
@@ -87,23 +83,18 @@ def fit_probes(slots: Slots, sprites: Sprites, seed: int = 0, steps: int = STEPS
     """Fit all probes to slots and the sprites matched to them."""
     if len(slots) < 2:
         raise ValueError(f"Probes cannot be fitted to {len(slots)} sprites; evaluate on more scenes.")
-    position = PositionProbe.fit(slots, np.asarray(sprites.position))
-    inputs = position.standardise(slots)
-    targets = _targets(sprites)
+    position, targets = PositionProbe.fit(slots, np.asarray(sprites.position)), _targets(sprites)
     init_key, fit_key = jax.random.split(jax.random.key(seed))
     nets = {
-        name: eqx.nn.MLP(inputs.shape[1], target.shape[1], WIDTH, DEPTH, key=key)
+        name: eqx.nn.MLP(slots.shape[1], target.shape[1], WIDTH, DEPTH, key=key)
         for (name, target), key in zip(targets.items(), jax.random.split(init_key, len(targets)), strict=True)
     }
-    nets = _train(nets, jnp.asarray(inputs, jnp.float32), targets, fit_key, steps)
-    return Probes(position, nets)
+    inputs = jnp.asarray(position.standardise(slots), jnp.float32)
+    return Probes(position, _train(nets, inputs, targets, fit_key, steps))
 
 
 def probe_scores(probes: Probes, slots: Slots, sprites: Sprites) -> dict[str, float]:
-    """Measure mean errors: position in frame widths, hue in turns, angle in degrees (modulo the shape's symmetry).
-
-    An error is NaN if no sprite has the factor.
-    """
+    """Measure mean errors: position in frame widths, hue in turns, angle in degrees; NaN where no sprite has any."""
     errors = probes.errors(slots, sprites)
     degrees = errors["angle"] * 360.0 / np.maximum(TURNS[np.asarray(sprites.shape)], 1)
     return {
@@ -115,50 +106,38 @@ def probe_scores(probes: Probes, slots: Slots, sprites: Sprites) -> dict[str, fl
     }
 
 
-# ---------------------------------------------------------------------------------- disentangling
-
-
 def importances(probes: Probes, slots: Slots, sprites: Sprites, seed: int = 0) -> Float[np.ndarray, "M F"]:
-    """Measure how much worse each factor is read when one latent is shuffled among the sprites.
+    """Measure how much worse each factor that varies is read when one latent is shuffled among the sprites.
 
-    In units of the error when whole slots are shuffled, so that factors compare, and one that the probes cannot read
-    counts for little. Factors that do not vary are left out.
+    In units of the error when whole slots are shuffled: factors compare, and one that cannot be read counts for little.
     """
     rng = np.random.default_rng(seed)
 
-    def mean_errors(inputs: Slots) -> np.ndarray:
+    def mean_errors(inputs: Slots) -> Float[np.ndarray, " F"]:
         errors = probes.errors(inputs, sprites)
         return np.array([_mean(errors[name]) for name in FACTORS])
 
-    def shuffled(latents: Int[np.ndarray, " L"]) -> np.ndarray:
-        trials = []
-        for _ in range(SHUFFLES):
-            inputs = slots.copy()
-            inputs[:, latents] = slots[rng.permutation(len(slots))][:, latents]
-            trials.append(mean_errors(inputs))
-        return np.mean(trials, axis=0)
+    def shuffled(latent: Bool[np.ndarray, " M"]) -> Float[np.ndarray, " F"]:
+        mixed = (np.where(latent, slots[rng.permutation(len(slots))], slots) for _ in range(SHUFFLES))
+        return np.mean([mean_errors(inputs) for inputs in mixed], axis=0)
 
-    latents = np.arange(slots.shape[1])
-    chance = shuffled(latents)
+    latents = slots.shape[1]
+    chance = shuffled(np.ones(latents, bool))
     varies = chance > 0.01  # of frame width, turn, ...; False for NaN
-    rise = np.stack([shuffled(latents[m : m + 1]) for m in latents]) - mean_errors(slots)
+    rise = np.stack([shuffled(latent) for latent in np.eye(latents, dtype=bool)]) - mean_errors(slots)
     return np.maximum(rise[:, varies], 0.0) / chance[varies]
 
 
 def disentanglement(importance: Float[np.ndarray, "M F"]) -> float:
     """Compute DCI disentanglement (Eastwood and Williams, 2018): 1 if each latent matters to one factor only.
 
-    One minus the entropy of each latent's importances over the factors, weighted by how much the latent matters. Of the
-    transpose it is DCI's completeness; here hue and angle, which are circles, can hardly do with one latent each.
+    Of the transpose it is DCI's completeness; hue and angle, which are circles, can hardly do with one latent each.
     """
     total = importance.sum(axis=1, keepdims=True)
     share = importance / np.where(total > 0.0, total, 1.0)
     entropy = -np.sum(share * np.log(np.where(share > 0.0, share, 1.0)), axis=1) / np.log(max(importance.shape[1], 2))
     weight = total[:, 0] / max(total.sum(), 1e-12)
     return float(np.sum(weight * (1.0 - entropy)))
-
-
-# ------------------------------------------------------------------------------------------- MLPs
 
 
 def _phase(sprites: Sprites) -> Float[np.ndarray, " S"]:

@@ -2,6 +2,8 @@
 
 import dataclasses
 import functools
+import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -9,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cobra_rl.agents.base import Policy
 from cobra_rl.spriteworld import EnvState, Spriteworld
@@ -19,6 +21,8 @@ WINDOW, ENOUGH = 30, 27  # episodes, and how many of them must succeed: 90 %
 CONTEXT = {"random": "random policy", "bound": "one-step search that knows all"}  # what to compare with
 Envs = Mapping[str, Environment]  # by mode, such as {"train": ..., "test": ...}
 SIDE_BY_SIDE = 16  # episodes; more take longer per image, and wait longer for the last one
+
+_compiled_act = functools.cache(lambda act: eqx.filter_jit(act))  # once for all environments
 
 
 class Played(NamedTuple):
@@ -42,41 +46,39 @@ def play_episodes(policy: Policy, params: Any, env: Environment, episodes: int, 
 
     `seed` decides scenes, noise and actions; an episode's do not depend on how many are played.
     """
-    key, limit = jax.random.key(seed), jnp.int32(episodes)
-    playing: Playing = _compiled(env)[0](key)
     played = Played(np.zeros(episodes, bool), np.zeros(episodes), np.zeros(episodes, int))
-    while ((number := np.asarray(playing.episode)) < episodes).any():
-        playing, done, outcome = _turn(policy, params, env, playing, key, limit)
+    turns, left = _turns(policy, params, env, seed, limit=episodes), episodes
+    while left:
+        playing, done, outcome = next(turns)
+        number = np.asarray(playing.episode)
         ended = np.asarray(done) & (number < episodes)
         for kept, values in zip(played, outcome, strict=True):
             kept[number[ended]] = np.asarray(values)[ended]
+        left -= ended.sum()
     return played
 
 
-def visited(policy: Policy, params: Any, env: Environment, scenes: int, seed: int, every: int = 4) -> Any:
+def visited(policy: Policy, params: Any, env: Environment, scenes: int, seed: int) -> Any:
     """Collect `scenes` states in which a policy has to act, batched: those of every fourth step of episodes."""
-    key, limit = jax.random.key(seed), jnp.int32(2**31 - 1)
-    playing: Playing = _compiled(env)[0](key)
-    kept = [playing.states]
-    while len(kept) * SIDE_BY_SIDE < scenes:
-        for _ in range(every):
-            playing, *_ = _turn(policy, params, env, playing, key, limit)
-        kept.append(playing.states)
+    every_fourth = itertools.islice(_turns(policy, params, env, seed, limit=2**31 - 1), 0, None, 4)
+    kept = [playing.states for playing, *_ in itertools.islice(every_fourth, math.ceil(scenes / SIDE_BY_SIDE))]
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[:scenes], *kept)
 
 
-def _turn(policy: Policy, params: Any, env: Environment, playing: Playing, key: Array, limit: Array):
-    """Take a step in all episodes: return the next `Playing`, which of them ended, and `Played`."""
-    _, look, advance = _compiled(env)
-    images, act_keys, step_keys = look(playing, key)
-    actions = _compiled_act(policy)(params, playing.states if policy.sees_state else images, act_keys)
-    return advance(playing, actions, step_keys, key, limit)
+def _turns(policy: Policy, params: Any, env: Environment, seed: int, limit: int):
+    """Take steps in all episodes, and yield for each step `Playing` before it, which of them ended, and `Played`.
 
-
-@functools.cache
-def _compiled_act(policy: Policy) -> Callable:
-    """Compile acting once for all environments."""
-    return eqx.filter_jit(policy.act)
+    Where one of the first `limit` episodes ends, the next that nobody plays yet takes its place.
+    """
+    (begin, look, advance), act = _compiled(env), _compiled_act(policy.act)
+    key, numbers = jax.random.key(seed), jnp.int32(limit)
+    playing = begin(key)
+    while True:
+        images, act_keys, step_keys = look(playing, key)
+        actions = act(params, playing.states if policy.sees_state else images, act_keys)
+        following, done, outcome = advance(playing, actions, step_keys, key, numbers)
+        yield playing, done, outcome
+        playing = following
 
 
 @functools.cache
@@ -118,11 +120,7 @@ def greedy_scores(policy: Policy, params: Any, envs: Envs, episodes: int, seed: 
 @functools.cache
 def random_policy(action_size: int) -> Policy:
     """Return the policy of uniform actions in [0, 1]^A; it has no parameters."""
-
-    def act(_: Any, images: Array, keys: Key[Array, " E"]) -> Float[Array, "E A"]:
-        return jax.vmap(lambda key: jax.random.uniform(key, (action_size,)))(keys)
-
-    return Policy(act)
+    return Policy(lambda _, images, keys: jax.vmap(lambda key: jax.random.uniform(key, (action_size,)))(keys))
 
 
 @functools.cache
@@ -160,13 +158,11 @@ def context(envs: Envs, episodes: int, seed: int) -> dict[str, dict[str, float]]
     """
     found: dict[str, dict[str, float]] = {}
     for mode, env in envs.items():
-        policies = {"random": random_policy(env.action_size)}
-        if isinstance(env, Spriteworld):
-            policies["bound"] = knowing(env)
-        for name, policy in policies.items():
+        bound = {"bound": knowing(env)} if isinstance(env, Spriteworld) else {}
+        for name, policy in ({"random": random_policy(env.action_size)} | bound).items():
             played = play_episodes(policy, None, env, episodes, seed)
             scores = {mode: float(played.success.mean()), f"reward_{mode}": float(played.reward.mean())}
-            found[name] = found.get(name, {}) | scores
+            found.setdefault(name, {}).update(scores)
     return found
 
 
@@ -175,12 +171,9 @@ def normalised_reward(scores: Mapping[str, float], context: Mapping[str, Mapping
 
     Modes without a bound above the random policy are left out.
     """
-    normalised = {}
-    for name, high in context.get("bound", {}).items():
-        low = context["random"][name]
-        if name.startswith("reward_") and high > low:
-            normalised[f"normalised_{name}"] = (scores[name] - low) / (high - low)
-    return normalised
+    low, high = context.get("random", {}), context.get("bound", {})
+    names = [name for name in high if name.startswith("reward_") and high[name] > low[name]]
+    return {f"normalised_{name}": (scores[name] - low[name]) / (high[name] - low[name]) for name in names}
 
 
 def window_won(success: Sequence[bool]) -> bool:

@@ -1,19 +1,19 @@
 """Scores of a vision module on held-out scenes: decomposition, reconstruction, and what slots say about sprites."""
 
 import functools
+import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Array, Float, Int, UInt8
 
 from cobra_rl.evaluation.probes import Probes, disentanglement, fit_probes, importances, probe_scores
-from cobra_rl.evaluation.segmentation import count_overlap, foreground_ari, match, match_shares
+from cobra_rl.evaluation.segmentation import Match, count_overlap, foreground_ari, match, match_shares
 from cobra_rl.evaluation.task import random_policy, visited
-from cobra_rl.models.vision import VisionModel
+from cobra_rl.models.vision import Decoded, VisionModel
 from cobra_rl.models.world import WorldModel
 from cobra_rl.spriteworld import MODES, TASKS, VARIANTS, Sprites, Spriteworld, coverage, make, segment
 from cobra_rl.spriteworld.base import Environment
@@ -26,11 +26,10 @@ Scores = dict[str, float]
 Images = UInt8[np.ndarray, "B H W 3"]
 
 
-@dataclass(frozen=True)
-class Scorer:
-    """A function from a model to its scores, for use while training."""
+class Scorer(NamedTuple):
+    """A function from a model to its scores, for use while training, and the pictures that it looks at."""
 
-    images: Images  # the pictures that it looks at
+    images: Images
     score: Callable[[Any], Scores]
 
     def __call__(self, model: Any) -> Scores:
@@ -38,8 +37,7 @@ class Scorer:
         return self.score(model)
 
 
-@dataclass(frozen=True)
-class Scenes:
+class Scenes(NamedTuple):
     """Pictures and the truth about them, as numpy arrays."""
 
     images: Images
@@ -55,6 +53,7 @@ class Seen(NamedTuple):
     attention: Int[np.ndarray, "B rows K"]  # see `count_overlap`
     decoder: Int[np.ndarray, "B rows K"]
     mse: Float[np.ndarray, " B"]  # of V_dec(V_enc(x)), RGB in [0, 1]
+    found: Match  # by attention
 
 
 def fixed_scenes(env: Spriteworld, scenes: int = 256, min_sprites: int = 2, seed: int = VALIDATION_SEED) -> Scenes:
@@ -72,11 +71,6 @@ def fixed_scenes(env: Spriteworld, scenes: int = 256, min_sprites: int = 2, seed
     states = jax.tree.map(lambda *parts: np.concatenate(parts)[:scenes], *kept)
     images, labels, areas = in_batches(look, states)
     return Scenes(images, labels.astype(np.int8), areas, states.sprites)
-
-
-def several(env: Spriteworld) -> int:
-    """Return 2, the fewest sprites of a scene that can be told apart; 1 where no scene has more."""
-    return min(2, env.spec.capacity)
 
 
 @functools.cache
@@ -106,49 +100,47 @@ def see(vision: Vision, scenes: Scenes) -> Seen:
     """Run a vision module on all scenes."""
     sprites = scenes.areas.shape[1]
 
-    def overlap(labels: np.ndarray, masks: np.ndarray) -> np.ndarray:
-        count, slots = masks.shape[:2]
-        return count_overlap(labels.reshape(count, -1), masks.argmax(axis=1).reshape(count, -1), sprites, slots)
+    def overlap(labels: np.ndarray, masks: Array) -> np.ndarray:
+        guess = np.asarray(masks).argmax(axis=1).reshape(len(labels), -1)
+        return count_overlap(labels.reshape(len(labels), -1), guess, sprites, masks.shape[1])
 
-    def see_batch(batch: tuple[np.ndarray, np.ndarray]) -> Seen:
+    def see_batch(batch: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, ...]:
         images, labels = batch
-        pictures = jnp.asarray(images)
-        slots = vision.encode(pictures)
-        decoded = vision.decode(slots)
-        return Seen(
-            slots=np.asarray(slots),
-            attention=overlap(labels, np.asarray(vision.masks(pictures))),
-            decoder=overlap(labels, np.asarray(decoded.masks)),
-            mse=_squared_error(decoded.image, images),
-        )
+        slots, decoded, mse = _reconstruct(vision, images)
+        attention = vision.masks(jnp.asarray(images))
+        return np.asarray(slots), overlap(labels, attention), overlap(labels, decoded.masks), mse
 
-    return in_batches(see_batch, (scenes.images, scenes.labels))
+    slots, attention, decoder, mse = in_batches(see_batch, (scenes.images, scenes.labels))
+    return Seen(slots, attention, decoder, mse, match(attention, scenes.areas))
 
 
-def quick_scores(vision: Vision, scenes: Scenes) -> Scores:
-    """Measure FG-ARI, unless no scene has two visible sprites, the share of sprites alone in a slot, and the MSE."""
-    scores = _decomposition(see(vision, scenes), scenes)
-    names = ("fg_ari_attention", "fg_ari_decoder", "alone", "mse")
-    return {name: scores[name] for name in names if not np.isnan(scores[name])}
+def _reconstruct(vision: Vision, images: Images) -> tuple[Array, Decoded, Float[np.ndarray, " B"]]:
+    """Return the slots of pictures, V_dec of them, and its mean squared error."""
+    slots = vision.encode(jnp.asarray(images))
+    decoded = vision.decode(slots)
+    return slots, decoded, np.mean((np.asarray(decoded.image) - images / np.float32(255.0)) ** 2, axis=(1, 2, 3))
 
 
 def vision_scores(env: Environment, scenes: int) -> Scorer:
     """Build the scores by which a vision module is followed while it is trained, on some held-out scenes.
 
-    They are `quick_scores` in Spriteworld, and in other environments the MSE of V_dec(V_enc(x)) alone.
+    In Spriteworld they are FG-ARI, unless no scene has two visible sprites, the share of sprites alone in a slot, and
+    the MSE of V_dec(V_enc(x)); in other environments the MSE alone.
     """
-    if isinstance(env, Spriteworld):
-        data = fixed_scenes(env, scenes, several(env))
-        return Scorer(data.images, lambda vision: quick_scores(vision, data))
-    images = fresh_frames(env, scenes)[1]
+    if not isinstance(env, Spriteworld):
+        images = fresh_frames(env, scenes)[1]
 
-    def errors(vision: Vision) -> Scores:
-        def squared(batch: np.ndarray) -> np.ndarray:
-            return _squared_error(vision.decode(vision.encode(jnp.asarray(batch))).image, batch)
+        def error(vision: Vision) -> Scores:
+            return {"mse": float(in_batches(lambda batch: _reconstruct(vision, batch)[2], images).mean())}
 
-        return {"mse": float(in_batches(squared, images).mean())}
+        return Scorer(images, error)
+    data = fixed_scenes(env, scenes, min(2, env.spec.capacity))
 
-    return Scorer(images, errors)
+    def score(vision: Vision) -> Scores:
+        scores, names = _decomposition(see(vision, data)), ("fg_ari_attention", "fg_ari_decoder", "alone", "mse")
+        return {name: scores[name] for name in names if not np.isnan(scores[name])}
+
+    return Scorer(data.images, score)
 
 
 def fresh_frames(env: Environment, frames: int) -> tuple[Any, Images]:
@@ -157,68 +149,56 @@ def fresh_frames(env: Environment, frames: int) -> tuple[Any, Images]:
     return states, in_batches(jax.jit(jax.vmap(env.draw)), states)
 
 
-def _squared_error(drawn: Any, images: np.ndarray) -> Float[np.ndarray, " B"]:
-    return np.mean((np.asarray(drawn) - images / np.float32(255.0)) ** 2, axis=(1, 2, 3))
-
-
-def _decomposition(seen: Seen, scenes: Scenes) -> Scores:
-    found = match(seen.attention, scenes.areas)
+def _decomposition(seen: Seen) -> Scores:
     aris = foreground_ari(seen.attention), foreground_ari(seen.decoder)
     scored = ~np.isnan(aris[0])  # the same scenes for both masks
     attention, decoder = (float(ari[scored].mean()) if scored.any() else float("nan") for ari in aris)
     return {
         "fg_ari_attention": attention,
         "fg_ari_decoder": decoder,
-        **match_shares(found),
+        **match_shares(seen.found),
         "mse": float(seen.mse.mean()),
         "scenes": float(len(scored)),
         "fg_ari_scenes": float(scored.sum()),
-        "sprites": float(found.counted.sum()),
+        "sprites": float(seen.found.counted.sum()),
     }
 
 
 def matched_slots(seen: Seen, scenes: Scenes, part: slice = slice(None)) -> tuple[Float[np.ndarray, "S M"], Sprites]:
     """Return the slots of all sprites at least half visible in a part of the scenes, and these sprites."""
-    found = match(seen.attention, scenes.areas)
-    scene, sprite = np.nonzero(found.counted)
-    within = np.isin(scene, np.arange(len(scenes.images))[part])
-    scene, sprite = scene[within], sprite[within]
-    sprites = jax.tree.map(lambda factor: factor[scene, sprite], scenes.sprites)
-    return seen.slots[scene, found.slot[scene, sprite]], sprites
+    slots, sprites, slot, counted = jax.tree.map(
+        lambda leaf: leaf[part], (seen.slots, scenes.sprites, seen.found.slot, seen.found.counted)
+    )
+    scene, sprite = np.nonzero(counted)
+    return slots[scene, slot[scene, sprite]], jax.tree.map(lambda factor: factor[scene, sprite], sprites)
 
 
 def evaluate_vision(
-    vision: Vision,
-    env: Spriteworld | None = None,
-    scenes: int = 1000,
-    seed: int = TEST_SEED,
-    probes: bool | Probes = True,
+    vision: Vision, env: Spriteworld | None = None, scenes: int = 1000, seed: int = TEST_SEED, probes: bool = True
 ) -> Scores:
-    """Measure all scores on held-out initial scenes, of two sprites or more unless all have one.
+    """Measure all scores on held-out initial scenes, by default of exploration, of two sprites or more if any has two.
 
-    Args:
-      vision: a vision module, or a world model with one.
-      env: the environment; by default that of exploration.
-      scenes: how many scenes to look at.
-      seed: decides the scenes.
-      probes: True fits probes on half of the scenes and scores them on the other; fitted ones are scored on all.
+    With `probes`, half of the scenes serve to fit probes, which are scored on the other half.
     """
-    env = env or make("exploration")
-    data = fixed_scenes(env, scenes, several(env), seed)
+    return _evaluate(vision, env or make("exploration"), scenes, seed, probes)[0]
+
+
+def _evaluate(
+    vision: Vision, env: Spriteworld, scenes: int, seed: int = TEST_SEED, probes: bool | Probes = True
+) -> tuple[Scores, bool | Probes]:
+    """Return all scores and the probes; those that are given are scored on all scenes."""
+    data = fixed_scenes(env, scenes, min(2, env.spec.capacity), seed)
     seen = see(vision, data)
-    scores = _decomposition(seen, data)
+    scores = _decomposition(seen)
     if isinstance(probes, Probes):
-        return scores | probe_scores(probes, *matched_slots(seen, data))
-    return scores | _probing(seen, data, seed)[1] if probes else scores
-
-
-def _probing(seen: Seen, scenes: Scenes, seed: int) -> tuple[Probes, Scores]:
-    half = len(scenes.images) // 2
-    probes = fit_probes(*matched_slots(seen, scenes, slice(0, half)), seed=seed)
-    slots, sprites = matched_slots(seen, scenes, slice(half, None))
-    importance = importances(probes, slots, sprites, seed)
-    dci = {"disentanglement": disentanglement(importance), "completeness": disentanglement(importance.T)}
-    return probes, probe_scores(probes, slots, sprites) | dci
+        scores |= probe_scores(probes, *matched_slots(seen, data))
+    elif probes:
+        probes = fit_probes(*matched_slots(seen, data, slice(0, scenes // 2)), seed=seed)
+        slots, sprites = matched_slots(seen, data, slice(scenes // 2, None))
+        importance = importances(probes, slots, sprites, seed)
+        scores |= probe_scores(probes, slots, sprites)
+        scores |= {"disentanglement": disentanglement(importance), "completeness": disentanglement(importance.T)}
+    return scores, probes
 
 
 def evaluate_suite(vision: Vision, scenes: int = 1000, task_scenes: int = 200) -> dict[str, Scores]:
@@ -228,12 +208,9 @@ def evaluate_suite(vision: Vision, scenes: int = 1000, task_scenes: int = 200) -
     """
     results = {}
     for variant in VARIANTS:
-        data = fixed_scenes(make("exploration", "train", variant), scenes, seed=TEST_SEED)
-        seen = see(vision, data)
-        probes, probing = _probing(seen, data, TEST_SEED)
-        results[f"{variant}/exploration/train"] = _decomposition(seen, data) | probing
-        for task in TASKS[1:]:
-            for mode in MODES:
-                scores = evaluate_vision(vision, make(task, mode, variant), task_scenes, probes=probes)
-                results[f"{variant}/{task}/{mode}"] = scores
+        explored, probes = _evaluate(vision, make("exploration", "train", variant), scenes)
+        results[f"{variant}/exploration/train"] = explored
+        for task, mode in itertools.product(TASKS[1:], MODES):
+            env = make(task, mode, variant)
+            results[f"{variant}/{task}/{mode}"] = _evaluate(vision, env, task_scenes, probes=probes)[0]
     return results
