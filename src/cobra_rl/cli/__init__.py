@@ -8,31 +8,24 @@ import difflib
 import pkgutil
 import sys
 import traceback
-from typing import Any, NamedTuple
+from typing import Any
 
 from cobra_rl import __version__
 from cobra_rl.runtime.signals import Stopped
 
-
-class Command(NamedTuple):
-    """A command: the file of this folder and the class in it, imported only if it is asked for; a line of help."""
-
-    place: str
-    help: str
-
-
+# The file of this folder and the class in it, imported only if the command is asked for; a line of help.
 COMMANDS = {
-    "solve": Command("solve:Solve", "Want and act: learn a task from reward."),
-    "watch": Command("watch:Watch", "Film an agent beside what it sees and imagines."),
-    "play-random": Command("watch:PlayRandom", "Film a world under random pushes."),
-    "train vision": Command("train:TrainVision", "Look: train the vision module."),
-    "train explore": Command("train:TrainExplore", "Imagine and be curious: train T and D."),
-    "evaluate": Command("evaluate:EvaluateRun", "Measure a run of `cobra solve`."),
-    "evaluate vision": Command("evaluate:EvaluateVision", "Measure vision on held-out scenes."),
-    "evaluate explore": Command("evaluate:EvaluateExplore", "Measure imagination and curiosity."),
-    "figures": Command("report:Figures", "Draw the paper's figures."),
-    "report": Command("report:Report", "Tell the whole story on one page."),
-    "reproduce": Command("reproduce:Reproduce", "From nothing to the report, in one command."),
+    "solve": ("solve:Solve", "Want and act: learn a task from reward."),
+    "watch": ("watch:Watch", "Film an agent beside what it sees and imagines."),
+    "play-random": ("watch:PlayRandom", "Film a world under random pushes."),
+    "train vision": ("train:TrainVision", "Look: train the vision module."),
+    "train explore": ("train:TrainExplore", "Imagine and be curious: train T and D."),
+    "evaluate": ("evaluate:EvaluateRun", "Measure a run of `cobra solve`."),
+    "evaluate vision": ("evaluate:EvaluateVision", "Measure vision on held-out scenes."),
+    "evaluate explore": ("evaluate:EvaluateExplore", "Measure imagination and curiosity."),
+    "figures": ("report:Figures", "Draw the paper's figures."),
+    "report": ("report:Report", "Tell the whole story on one page."),
+    "reproduce": ("reproduce:Reproduce", "From nothing to the report, in one command."),
 }
 
 
@@ -56,7 +49,7 @@ def parse(words: list[str]) -> Any:
     from cobra_rl.cli.options import parse_command
 
     name, rest = _split(words)
-    return parse_command(pkgutil.resolve_name(f"cobra_rl.cli.{COMMANDS[name].place}"), f"cobra {name}", rest)
+    return parse_command(pkgutil.resolve_name(f"cobra_rl.cli.{COMMANDS[name][0]}"), f"cobra {name}", rest)
 
 
 def _run(words: list[str], debug: bool) -> int:
@@ -96,6 +89,6 @@ def _print_help() -> None:
     print("usage: cobra COMMAND [OPTIONS]\n")
     print((__doc__ or "").partition("\n\n")[2])
     print("commands:")
-    for name, command in COMMANDS.items():
-        print(f"  {name:{max(map(len, COMMANDS)) + 2}}{command.help}")
+    for name, (_, line) in COMMANDS.items():
+        print(f"  {name:{max(map(len, COMMANDS)) + 2}}{line}")
     print("\n  cobra COMMAND --help shows its options; cobra --version the version; --debug where an error arose.")
