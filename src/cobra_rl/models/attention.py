@@ -5,12 +5,9 @@ alpha_k of it, m_k = s_k alpha_k, and leaves s_{k+1} = s_k (1 - alpha_k); the la
 in what the U-Net that gives alpha_k sees.
 
 `ScopeAttention` is MONet's: the whole image and the log-scope. It must settle by itself which object comes next, and
-that takes most of MONet's training.
-
-`SeededAttention` is ours, for the laptop: after slot 0, each step fixes a seed, the pixel around which the scope is
-largest, and looks at a glimpse around it: the image, the scope, and how each pixel's colour differs from the seed's.
-What is left to learn is which pixels belong with the seed. Only the inference network changes; the generative model
-is MONet's.
+that takes most of MONet's training. `SeededAttention` is ours, for the laptop: after slot 0, each step fixes a seed,
+the pixel around which the scope is largest, and looks at a glimpse around it: the image, the scope, and how each
+pixel's colour differs from the seed's. What is left to learn is which pixels belong with the seed.
 """
 
 import equinox as eqx
@@ -71,16 +68,12 @@ class SeededAttention(eqx.Module):
 
     def _glimpse(self, x: Image, scope: Plane, key: PRNGKeyArray | None) -> Plane:
         """The logit of alpha_k: from the U-Net within the window around the seed, OUTSIDE elsewhere."""
-        half, size = self.window // 2, x.shape[1]
-        seed = pick_seed(scope, key)
-
-        def paste(logit: Float[Array, "s s"], at: Int[Array, " 2"]) -> Float[Array, "h w"]:
-            canvas = jnp.full((size + self.window, size + self.window), OUTSIDE)
-            return jax.lax.dynamic_update_slice(canvas, logit, (at[0], at[1]))
-
+        half, seed = self.window // 2, pick_seed(scope, key)
         glimpse = cut_windows(jnp.concatenate([x, scope[..., None]], -1), seed, self.window)
         logit = self._alpha(glimpse[..., :3], glimpse[..., 3], glimpse[:, half, half, :3])
-        return jax.vmap(paste)(logit, seed)[:, half:-half, half:-half]
+        canvas = jnp.full((x.shape[1] + self.window, x.shape[1] + self.window), OUTSIDE)
+        paste = jax.vmap(lambda logit, at: jax.lax.dynamic_update_slice(canvas, logit, (at[0], at[1])))
+        return paste(logit, seed)[:, half:-half, half:-half]
 
     def _alpha(self, x: Image, scope: Plane, color: Float[Array, "B 3"] | None) -> Plane:
         """The U-Net on a window centred at a seed of the given colour; on the whole image where there is no seed."""

@@ -40,9 +40,8 @@ class ConvEncoder(eqx.Module):
 class GlimpseEncoder(eqx.Module):
     """The mask in a window around its centroid, the mean colour under it and its moments, then an MLP.
 
-    A linear map carries what can be read off directly (centroid, mean colour, moments of the shape) to the posterior
-    means as well, so that the decoder is told where, of what colour and of what shape a thing is from the first step
-    on; the centroid goes to the latents of PLACE, where `CentredDecoder` expects it.
+    A linear map carries colour and moments to the posterior means as well, and the centroid goes to the latents of
+    PLACE: the decoder is told where, of what colour and of what shape a thing is from the first step on.
     """
 
     head: MLP
@@ -75,16 +74,13 @@ class GlimpseEncoder(eqx.Module):
 
 
 def _moments(offset: Float[Array, "B h w 2"], share: Float[Array, "B h w"]) -> list[Float[Array, "B 2"]]:
-    """Mean of (x + iy)^n under the mask, n = 2, 3, 4: stretch, and the directions of a triangle and of a square.
-
-    Of the order of 1 for a sprite, bounded for a mask of any size.
-    """
+    """Mean of (x + iy)^n under the mask, n = 2, 3, 4: stretch, and the directions of a triangle and of a square."""
     x, y = offset[..., 0], offset[..., 1]
     real, imaginary, moments = x, y, []
     for scale in (1.0, 1.0, 2.0):
         real, imaginary = real * x - imaginary * y, real * y + imaginary * x
         moment = jnp.stack([jnp.sum(part * share, axis=(1, 2)) for part in (real, imaginary)], axis=-1)
-        moments.append(jnp.tanh(scale * moment))
+        moments.append(jnp.tanh(scale * moment))  # bounded for a mask of any size
     return moments
 
 
@@ -118,11 +114,10 @@ class BroadcastDecoder(eqx.Module):
 
 
 class CentredDecoder(eqx.Module):
-    """A spatial broadcast decoder that draws relative to a centre, the latents of PLACE.
+    """A spatial broadcast decoder that draws patches of pixels relative to a centre, the latents of PLACE.
 
     An MLP of the latents gives each hidden unit of the first layer its weights on the coordinates relative to the
-    centre and its bias: half-planes, of which the 1x1 convolutions after it put together any shape, at any angle,
-    wherever the centre is. It draws patches of `patch` x `patch` pixels.
+    centre and its bias: half-planes, of which the 1x1 convolutions after it put together any shape at any angle.
     """
 
     half_planes: MLP

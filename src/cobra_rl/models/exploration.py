@@ -5,9 +5,9 @@
 D_net gives mean and scale of a Gaussian, from which the deformation is drawn; gradients pass through e_pred to the
 action, never to the transition model. What the transition model minimises, D maximises: one function, two signs.
 
-`WholeDeformation` is the paper's: one MLP reads all slots at once. It has to learn for each order of the slots anew
-where things are. `SlotDeformation` is ours, for the laptop: an MLP shared by all slots proposes a deformation for each
-and says how willing it is; one of the proposals is drawn. Both are mixtures of J Gaussians, with J = 1 and J = K.
+The paper's D_net, "whole", is one MLP that reads all slots at once. It has to learn for each order of the slots anew
+where things are. Ours, "slots", for the laptop, is an MLP shared by all slots: it proposes a deformation for each and
+says how willing it is; one of the proposals is drawn. Both are mixtures of J Gaussians, with J = 1 and J = K.
 
 The first two dimensions of an action are a position click, the others a motion.
 """
@@ -55,43 +55,33 @@ class Mixture(NamedTuple):
     scale: Float[Array, "*N J A"]
 
 
-class WholeDeformation(eqx.Module):
-    """The paper's D_net: (u, z) -> mean and scale."""
+class Deformation(eqx.Module):
+    """D_net: (u, z) -> mean and scale, or for each slot (u, z^k) -> logit, mean and scale."""
 
     net: MLP
+    whole: bool = eqx.field(static=True)
 
     def __init__(self, config: ExplorationConfig, sizes: Sizes, key: PRNGKeyArray):
-        inputs = sizes.slots * sizes.latents + sizes.action
-        self.net = MLP((inputs, *config.hidden, 2 * sizes.action), key, last_gain=0.01)
+        self.whole = config.net == "whole"
+        inputs, outputs = (sizes.slots * sizes.latents, 0) if self.whole else (sizes.latents, 1)
+        self.net = MLP((inputs + sizes.action, *config.hidden, outputs + 2 * sizes.action), key, last_gain=0.01)
 
     def __call__(self, slots: Float[Array, "*N K M"], u: Float[Array, "*N A"]) -> Float[Array, "*N J P"]:
         """Return logit, mean and scale before its softplus, P = 1 + 2A."""
+        if not self.whole:
+            return self.net(jnp.concatenate([broadcast_action(u, slots), slots], -1))
         out = self.net(jnp.concatenate([u, slots.reshape(*slots.shape[:-2], -1)], -1))
         return jnp.concatenate([jnp.zeros_like(out[..., :1]), out], -1)[..., None, :]
-
-
-class SlotDeformation(eqx.Module):
-    """(u, z^k) -> logit, mean and scale, the same MLP for all slots."""
-
-    net: MLP
-
-    def __init__(self, config: ExplorationConfig, sizes: Sizes, key: PRNGKeyArray):
-        self.net = MLP((sizes.latents + sizes.action, *config.hidden, 1 + 2 * sizes.action), key, last_gain=0.01)
-
-    def __call__(self, slots: Float[Array, "*N K M"], u: Float[Array, "*N A"]) -> Float[Array, "*N J P"]:
-        """Return logit, mean and scale before its softplus, P = 1 + 2A."""
-        return self.net(jnp.concatenate([broadcast_action(u, slots), slots], -1))
 
 
 class Exploration(eqx.Module):
     """D, as a mixture of Gaussians."""
 
-    net: WholeDeformation | SlotDeformation
+    net: Deformation
     config: ExplorationConfig = eqx.field(static=True)
 
     def __init__(self, config: ExplorationConfig, sizes: Sizes, key: PRNGKeyArray):
-        self.net = (WholeDeformation if config.net == "whole" else SlotDeformation)(config, sizes, key)
-        self.config = config
+        self.net, self.config = Deformation(config, sizes, key), config
 
     def __call__(self, slots: Float[Array, "*N K M"], u: Float[Array, "*N A"]) -> Mixture:
         """Return the deformations of u."""
@@ -126,8 +116,6 @@ class Exploration(eqx.Module):
 
         With `choice_entropy` the choice falls on a Gaussian in proportion to exp((e_pred - cost |D|) / choice_entropy),
         not only on the best: sprites that surprise a little less are not forgotten.
-
-        The cost of deforming the position click is an argument, for it may change during training.
         """
         config = self.config
         uniform_key, noise_key = jax.random.split(key)
@@ -142,14 +130,17 @@ class Exploration(eqx.Module):
         cost = click_cost * size[..., :2].sum(-1) + config.motion_cost * size[..., 2:].sum(-1)
         penalty = config.scale_penalty * jnp.maximum(LEAST_SCALE - mixture.scale, 0.0).sum(-1)
         certainty = config.choice_entropy * mixture.log_weight  # its mean is minus the entropy of the choice
-        total = jnp.sum(weight * (cost - error + penalty + certainty), axis=1).mean()
-        metrics = {
-            "curiosity": jnp.sum(weight * error, axis=1).mean(),
-            "click_deformation": jnp.sum(weight * size[..., :2].mean(-1), axis=1).mean(),
-            "motion_deformation": jnp.sum(weight * size[..., 2:].mean(-1), axis=1).mean(),
-            "scale": jnp.sum(weight * mixture.scale.mean(-1), axis=1).mean(),
+
+        def expected(each: Float[Array, "B J"]) -> Float[Array, ""]:
+            return jnp.sum(weight * each, axis=1).mean()
+
+        total = expected(cost - error + penalty + certainty)
+        return total, {
+            "curiosity": expected(error),
+            "click_deformation": expected(size[..., :2].mean(-1)),
+            "motion_deformation": expected(size[..., 2:].mean(-1)),
+            "scale": expected(mixture.scale.mean(-1)),
         }
-        return total, metrics
 
 
 def to_action(point: Float[Array, "*N A"]) -> Float[Array, "*N A"]:

@@ -85,20 +85,14 @@ class Monet(VisionModel):
 
     @eqx.filter_jit
     def decode(self, slots: Slots, lattice: Lattice | None = None) -> Decoded:
-        """V_dec: components weighted by the decoder's own masks. The attention has no part in it.
-
-        With a lattice, only its patches; the centred decoder draws each on its own.
-        """
+        """V_dec: components weighted by the decoder's own masks; with a lattice, only its patches."""
         drawn = [self.decoder(slots[:, k], lattice) for k in range(slots.shape[1])]
         components = jnp.stack([component for component, _ in drawn], axis=1) / jnp.array(self.config.rgb_scale)
         masks = jax.nn.softmax(jnp.stack([logit for _, logit in drawn], axis=1), axis=1)
         return Decoded((components * masks[..., None]).sum(1), components, masks)
 
     def loss(self, images: Images, key: PRNGKeyArray, weights: LossWeights, slots: int | None = None) -> Loss:
-        """-log p(x | z, m) + beta KL(q(z | x, m) || N(0, 1)) + gamma KL(m || p(c | z)), in nats an image.
-
-        `slots` may be fewer than K early in training: all slots share their weights.
-        """
+        """-log p(x | z, m) + beta KL(q(z | x, m) || N(0, 1)) + gamma KL(m || p(c | z)), in nats an image."""
         config, x = self.config, self._preprocess(images)
         slots = config.slots if slots is None else slots
         seed_key, *noise_keys = jax.random.split(key, slots + 1)

@@ -104,10 +104,7 @@ class Conv(eqx.Module):
 
 
 class UNet(eqx.Module):
-    """One convolution a level on the way down and up, skips between them, in MONet's an MLP at the bottom.
-
-    The image comes in patches of `patch` x `patch` pixels (space to depth) and one value a pixel goes out.
-    """
+    """One convolution a level on the way down and up, skips between them, in MONet's an MLP at the bottom."""
 
     down: list[Conv]
     bottom: MLP | None
@@ -119,24 +116,23 @@ class UNet(eqx.Module):
         self, n_in: int, channels: Sequence[int], patch: int, key: PRNGKeyArray, bottom: tuple[int, int] | None = None
     ):
         """`bottom` is (cells at the lowest level, width of the MLP there); with it, convolutions are normalised."""
-        normalise = bottom is not None
         down_key, bottom_key, up_key, out_key = jax.random.split(key, 4)
-        pairs = list(itertools.pairwise([n_in, *channels]))
-        keys = jax.random.split(down_key, len(pairs))
-        self.down = [Conv(i, o, k, normalise=normalise) for (i, o), k in zip(pairs, keys, strict=True)]
+
+        def convolutions(pairs: Sequence[tuple[int, int]], key: PRNGKeyArray) -> list[Conv]:
+            keys = jax.random.split(key, max(len(pairs), 1))
+            return [Conv(i, o, k, normalise=bottom is not None) for (i, o), k in zip(pairs, keys, strict=False)]
+
+        self.down = convolutions(list(itertools.pairwise([n_in, *channels])), down_key)
         self.bottom = None
         if bottom is not None:
             cells, width = bottom
-            sizes = (cells * channels[-1], width, width, cells * channels[-1])
-            self.bottom = MLP(sizes, bottom_key, last_gain=RELU_GAIN)
-        pairs = [(above + below, above) for above, below in itertools.pairwise(channels)][::-1]
-        keys = jax.random.split(up_key, max(len(pairs), 1))
-        self.up = [Conv(i, o, k, normalise=normalise) for (i, o), k in zip(pairs, keys, strict=False)]
+            self.bottom = MLP((cells * channels[-1], width, width, cells * channels[-1]), bottom_key, RELU_GAIN)
+        self.up = convolutions([(above + below, above) for above, below in itertools.pairwise(channels)][::-1], up_key)
         self.out = Linear(channels[0], patch**2, out_key, gain=0.1)
         self.patch = patch
 
     def __call__(self, x: Float[Array, "B h w I"]) -> Float[Array, "B H W"]:
-        """x is in patches already; the result is in pixels."""
+        """x comes in patches of `patch` x `patch` pixels (space to depth); one value a pixel goes out."""
         skips = []
         for level, conv in enumerate(self.down):
             x = jax.nn.relu(conv(pool(x) if level else x))
@@ -209,10 +205,6 @@ def corner_place(at: Int[Array, "B 2"], size: int) -> Float[Array, "B 2"]:
 
 def cut_windows(x: Float[Array, "B H W C"], at: Int[Array, "B 2"], window: int) -> Float[Array, "B s s C"]:
     """The window around the pixel corner `at` of each image; zero outside the image."""
-    half = window // 2
+    half, shape = window // 2, (window, window, x.shape[-1])
     padded = jnp.pad(x, ((0, 0), (half, half), (half, half), (0, 0)))
-
-    def cut(image: Float[Array, "h w C"], at: Int[Array, " 2"]) -> Float[Array, "s s C"]:
-        return lax.dynamic_slice(image, (at[0], at[1], 0), (window, window, x.shape[-1]))
-
-    return jax.vmap(cut)(padded, at)
+    return jax.vmap(lambda image, at: lax.dynamic_slice(image, (at[0], at[1], 0), shape))(padded, at)

@@ -111,9 +111,9 @@ class TransitionModel(eqx.Module):
     ) -> Loss:
         """L_T + (e_pred - L_T)^2 + cost |Delta|, weighted by importance; each transition's L_T is the metric `errors`.
 
-        L_T is a constant in the error loss: T does not learn to be predictable. The cost of change is an argument, for
-        it may change during training; the paper's is 1. In a world with motion noise it keeps T from fading what it
-        moves: a paler sprite is less wrong where nobody can know the place.
+        L_T is a constant in the error loss: T does not learn to be predictable. `change_cost` may change in training;
+        the paper's is 1. In a world with motion noise it keeps T from fading what it moves: a paler sprite is less
+        wrong where nobody can know the place.
         """
         change = self.change(batch.slots, batch.action)
         errors = pixel_error(vision, batch.slots + change.delta, batch.next_image, lattice)  # L_T
@@ -169,10 +169,7 @@ class LawTransition(TransitionModel):
         return Change(own + touch * LAW_SCALE * self.law(push), own, self.config.error_unit * out[..., -2])
 
     def change_size(self, change: Change) -> Float[Array, " B"]:
-        """Return |Delta|, where the law's change of place costs nothing.
-
-        Where the cost is high, sprites would otherwise be imagined to move too little.
-        """
+        """Return |Delta|; the law's change of place costs nothing, or sprites would be imagined to move too little."""
         place = jnp.abs(PLACE.latents(change.unexplained)).sum((1, 2))
         looks = jnp.abs(change.delta[..., PLACE.first + 2 :]).sum((1, 2))
         return self.config.place_cost * place + looks
@@ -188,5 +185,4 @@ def pixel_error(vision: VisionModel, slots: Slots, image: Images, lattice: Latti
     drawn, target = vision.decode(slots, lattice).image, image.astype(jnp.float32) / 255.0
     if lattice is None:
         return jnp.sum((drawn - target) ** 2, axis=(1, 2, 3))
-    seen = lattice.thin_image(target)
-    return lattice.every**2 * jnp.sum((drawn - seen) ** 2, axis=(1, 2, 3))
+    return lattice.every**2 * jnp.sum((drawn - lattice.thin_image(target)) ** 2, axis=(1, 2, 3))

@@ -1,7 +1,6 @@
 """What the rest of COBRA needs of a vision module: V_enc, V_dec, the masks, a loss, and where a slot is.
 
-MONet (`monet.py`) is one such module. Another encoder, such as Slot Attention, is another subclass of `VisionModel`
-with a configuration of its own and a line in `VISIONS` of `world.py`; nothing else has to know.
+MONet (`monet.py`) is one. Another, such as Slot Attention, is a subclass of `VisionModel` and a line in `world.py`.
 """
 
 import abc
@@ -21,8 +20,7 @@ Slots = Float[Array, "B K M"]
 class Place:
     """Where a slot is, for vision modules that say so: two latents that are linear in the frame's coordinates.
 
-    This is an agreement between the decoder, which draws a slot around this point, the encoder, which puts the mask's
-    centroid there, and the transition model, which compares it with the click.
+    The encoder puts the mask's centroid there, the decoder draws around it, the transition model compares the click.
     """
 
     first: int = 0  # the latents `first` and `first` + 1 are x and y

@@ -1,14 +1,11 @@
 """The world model: vision, the transition model T and the exploration policy D as one module.
 
-It is the one product of the exploration phase, and all that the task phase knows of the world. The sizes (K slots, M
-latents, A action dimension, H pixels) are stated once, by the vision module and the environment, and passed on.
-
-The registries at the end say which models there are: a new one is a file of its own and a line there.
+It is the one product of the exploration phase, and all that the task phase knows of the world. The registries at the
+end say which models there are: a new one is a file of its own and a line there.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -75,10 +72,8 @@ class WorldModel(eqx.Module):
     @eqx.filter_jit
     def deform(self, slots, u) -> Float[Array, "*B A"]:
         """D without chance: steer u [*B, A] in [0, 1] to the nearest thing in slots [*B, K, M] worth a click."""
-        u = jnp.asarray(u, jnp.float32)
-        if self.exploration is None:
-            return u
-        return self.exploration.deform(jnp.asarray(slots, jnp.float32), u)
+        slots, u = jnp.asarray(slots, jnp.float32), jnp.asarray(u, jnp.float32)
+        return u if self.exploration is None else self.exploration.deform(slots, u)
 
     @eqx.filter_jit
     def pixel_error(self, slots, images) -> Float[Array, " B"]:
@@ -92,20 +87,18 @@ class WorldModel(eqx.Module):
     def _checked(self, images) -> Array:
         images, size = jnp.asarray(images), self.vision.config.size
         if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1:] != (size, size, 3):
+            wanted, found = f"uint8 [B, {size}, {size}, 3]", f"{images.dtype} {list(images.shape)}"
             advice = "; add a batch axis to a single image with images[None]" if images.ndim == 3 else ""
-            raise ValueError(
-                f"Images must be uint8 [B, {size}, {size}, 3], but got {images.dtype} {list(images.shape)}{advice}."
-            )
+            raise ValueError(f"Images must be {wanted}, but got {found}{advice}.")
         return images
 
 
 def sizes_of(vision: VisionModelConfig, action_size: int) -> Sizes:
-    """State the sizes of a world model with this vision module and actions of this many dimensions."""
+    """State the sizes of a world model."""
     return Sizes(vision.slots, vision.latents, action_size, vision.size)
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """A model that a world may have: its configuration and its class."""
 
     config: type
@@ -122,11 +115,11 @@ EXPLORATIONS: Mapping[str, Kind] = {"deformation": Kind(ExplorationConfig, Explo
 
 def name_of(kinds: Mapping[str, Kind], config: Any) -> str:
     """Return the name under which a configuration's model is registered."""
-    for name, kind in kinds.items():
-        if type(config) is kind.config:
-            return name
-    known = ", ".join(kind.config.__name__ for kind in kinds.values())
-    raise ValueError(f"No model is registered for {type(config).__name__}; there is one for each of {known}.")
+    names = {kind.config: name for name, kind in kinds.items()}
+    if type(config) not in names:
+        known = ", ".join(known.__name__ for known in names)
+        raise ValueError(f"No model is registered for {type(config).__name__}; there is one for each of {known}.")
+    return names[type(config)]
 
 
 def make_vision(config: VisionModelConfig, key: PRNGKeyArray) -> VisionModel:
@@ -134,13 +127,11 @@ def make_vision(config: VisionModelConfig, key: PRNGKeyArray) -> VisionModel:
     return VISIONS[name_of(VISIONS, config)].model(config, key)
 
 
-def make_transition(config: TransitionConfig, vision: VisionModel, action_size: int, key: PRNGKeyArray):
-    """Build a transition model with fresh weights for the slots of a vision module."""
-    kind = TRANSITIONS[name_of(TRANSITIONS, config)]
-    return kind.model(config, sizes_of(vision.config, action_size), vision.place, key)
+def make_transition(config: TransitionConfig, vision: VisionModel, action: int, key: PRNGKeyArray) -> TransitionModel:
+    """Build a transition model with fresh weights for the slots of a vision module and actions of this size."""
+    return TRANSITIONS[name_of(TRANSITIONS, config)].model(config, sizes_of(vision.config, action), vision.place, key)
 
 
-def make_exploration(config: ExplorationConfig, vision: VisionModel, action_size: int, key: PRNGKeyArray):
-    """Build an exploration policy with fresh weights for the slots of a vision module."""
-    kind = EXPLORATIONS[name_of(EXPLORATIONS, config)]
-    return kind.model(config, sizes_of(vision.config, action_size), key)
+def make_exploration(config: ExplorationConfig, vision: VisionModel, action: int, key: PRNGKeyArray) -> Exploration:
+    """Build an exploration policy with fresh weights for the slots of a vision module and actions of this size."""
+    return EXPLORATIONS[name_of(EXPLORATIONS, config)].model(config, sizes_of(vision.config, action), key)
