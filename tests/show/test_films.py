@@ -98,10 +98,10 @@ def test_watching_shows_scene_slots_and_imagination(agent, tmp_path):
 def test_a_finished_run_is_drawn(agent, tmp_path):
     result = json.loads((RESULTS / "demo.json").read_text())
     envs = {mode: make("goal_finding_new_shape", mode) for mode in ("train", "test")}
-    shown = report_result(result, tmp_path, agent, envs)
-    with Image.open(shown.film) as gif:
+    curve_file, film_file = report_result(result, tmp_path, agent, envs)
+    with Image.open(film_file) as gif:
         assert gif.n_frames <= FRAMES
         assert gif.width > 2 * gif.height * 0.9
-    with Image.open(shown.curve) as curve:
+    with Image.open(curve_file) as curve:
         assert np.asarray(curve.convert("RGB")).std() > 10.0
-    assert "goal finding, new position" in shown.curve.with_suffix(".txt").read_text()
+    assert "goal finding, new position" in curve_file.with_suffix(".txt").read_text()

@@ -24,6 +24,7 @@ Frame = UInt8[np.ndarray, "_ _ 3"]  # of any size
 PAUSE = 3  # frames that the end of an episode is shown
 CAPTIONS = ("the scene, and what it does", "the slots that it sees", "what it imagines")  # of what `watch` films
 SLOTS = ("#262626", "#e69e00", "#57b5e8", "#009e73", "#f0e342", "#0073b3", "#d65e00", "#cc78a6")  # colours of slots
+Moment = tuple[Any, Array | None, Frame]  # a state, the action taken there, and their picture
 Progress = Callable[[int, int], None]  # (frames that there are, frames that there will be) -> None
 
 
@@ -54,8 +55,7 @@ def play(policy: Policy, params: Any, env: Environment, key: PRNGKeyArray) -> Ep
 
 def film(policy: Policy, params: Any, env: Environment, frames: int, seed: int, size: int = 192) -> list[Frame]:
     """Film episodes one after the other: states, actions, hidden goals, and how each episode ended."""
-    moments = itertools.islice(_moments(policy, params, env, seed, size), frames)
-    return [frame for _, _, frame in moments]
+    return [frame for *_, frame in itertools.islice(_moments(policy, params, env, seed, size), frames)]
 
 
 def watch(
@@ -108,10 +108,8 @@ def film_suite(*, variant: str, seed: int, **options: Any) -> list[Frame]:
     return list(np.concatenate(rows, axis=1))
 
 
-def _moments(
-    policy: Policy, params: Any, env: Environment, seed: int, size: int
-) -> Iterator[tuple[Any, Array | None, Frame]]:
-    """Play without end: each state, the action taken there, and their picture; an episode's end is framed and stays."""
+def _moments(policy: Policy, params: Any, env: Environment, seed: int, size: int) -> Iterator[Moment]:
+    """Play episodes without end; the last picture of each is framed and stays for a while."""
     for number in itertools.count():
         episode = play(policy, params, env, jax.random.fold_in(jax.random.key(seed), number))
         for state, action in zip(episode.states, episode.actions, strict=False):

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from cobra_rl.agent import Agent
 from cobra_rl.show.figures.style import write
@@ -14,19 +13,11 @@ from cobra_rl.spriteworld.base import Environment
 FRAMES, FPS, SEED = 60, 4.0, 7
 
 
-class Shown(NamedTuple):
-    """The files that were written."""
-
-    curve: Path
-    film: Path
-
-
-def report_result(record: Record, folder: Path, agent: Agent, envs: Mapping[str, Environment]) -> Shown:
-    """Draw the learning curve of a run and film its agent at play, the environment of each mode side by side."""
+def report_result(record: Record, folder: Path, agent: Agent, envs: Mapping[str, Environment]) -> tuple[Path, Path]:
+    """Draw the learning curve of a run and film its agent in the environment of each mode; return the two files."""
     result = task_result(record)
-    shown = Shown(write(learning_curve(result), "learning_curve", folder), folder / "film.gif")
-    films = {
-        f"{result.title}, {mode}": film(agent.policy, agent.params, env, FRAMES, SEED) for mode, env in envs.items()
-    }
-    save_gif(beside(films), shown.film, FPS)
-    return shown
+    curve = write(learning_curve(result), "learning_curve", folder)
+    films = {mode: film(agent.policy, agent.params, env, FRAMES, SEED) for mode, env in envs.items()}
+    path = folder / "film.gif"
+    save_gif(beside({f"{result.title}, {mode}": frames for mode, frames in films.items()}), path, FPS)
+    return curve, path

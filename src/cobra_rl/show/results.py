@@ -162,12 +162,11 @@ def read_vision(results: Path) -> Evaluation | None:
 
 def read_explore(results: Path, name: str = "explore") -> Evaluation | None:
     """Reads an evaluation of imagination and curiosity; None if the folder has none."""
-    return _read(
-        results,
-        f"{name}.json",
-        "an evaluation of the exploration phase",
-        lambda source, record: Evaluation(source, record["command"], dict(record["figures"])),
-    )
+
+    def build(source: str, record: Record) -> Evaluation:
+        return Evaluation(source, record["command"], dict(record["figures"]))
+
+    return _read(results, f"{name}.json", "an evaluation of the exploration phase", build)
 
 
 def read_task(results: Path, name: str) -> TaskResult | None:

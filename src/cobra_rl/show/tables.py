@@ -12,7 +12,6 @@ from cobra_rl.show.results import EXPLORE, TASK, VISION, Metric, Metrics, Record
 from cobra_rl.spriteworld.names import MODES
 
 SOON = ("steps_to_90", "episodes_to_90")
-SUCCESS = tuple(f"success_{mode}" for mode in MODES)
 COMPARED = {"random": "random policy", "bound": "knows all"}  # what results are compared with
 KNOWS_ALL = "knows all: a one-step search with the true state"
 WIDE = 72  # columns from which on `print_suite` has room for the comparison
@@ -60,8 +59,9 @@ def print_result(result: Record | TaskResult) -> None:
     """Prints a row per seed, their interquartile mean with its interval, and what to compare it with."""
     result = task_result(result)
     soon = SOON if result.learnt else ()
-    heads = (TASK[name].heading.replace(", ", ",\n").replace(" to", "\nto") for name in (*SUCCESS, *soon))
-    table = _table(f"{result.title}, {result.variant} variant", "", *heads)
+    heads = [metric.heading for name, metric in TASK.items() if name in soon or name not in SOON]
+    broken = (head.replace(", ", ",\n").replace(" to", "\nto") for head in heads)
+    table = _table(f"{result.title}, {result.variant} variant", "", *broken)
     for seed in result.seeds:
         successes = (share(seed.success[mode]) for mode in MODES)
         table.add_row(f"seed {seed.seed}", *successes, *(count(getattr(seed, name)) for name in soon))
@@ -80,8 +80,8 @@ def print_suite(results: Sequence[Record | TaskResult]) -> None:
     """Prints a row per task: interquartile means over seeds with their intervals, and what to compare them with."""
     rows, console = [task_result(result) for result in results], Console()
     compared = COMPARED if console.width >= WIDE else {}
-    seeds = sorted({len(result.seeds) for result in rows})
-    many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}-{seeds[-1]}"
+    seeds = {len(result.seeds) for result in rows}
+    many = "-".join(map(str, sorted({min(seeds), max(seeds)})))
     heads = [f"success,\n{mode}" for mode in MODES] + [name.replace(" ", "\n") for name in compared.values()]
     table = _table(f"Interquartile mean over {many} seeds", "", *heads, "steps,\nepisodes\nto 90 %")
     for result in rows:
@@ -97,10 +97,7 @@ def print_suite(results: Sequence[Record | TaskResult]) -> None:
 
 
 def print_causes(seeds: Sequence[Record], scenes: int) -> None:
-    """Prints what a step could gain and by what part of the agent how much of it was lost, in reward.
-
-    A seed has its number and, for each cause and mode, the mean over scenes as "CAUSE, MODE".
-    """
+    """Prints what reward a step could gain, and by what it was lost: of each seed, means named "CAUSE, MODE"."""
     ending = f", {MODES[0]}"
     causes = [name.removesuffix(ending) for name in seeds[0] if name.endswith(ending)]
     title = f"Reward to gain in a step, and lost by what: means over {scenes} scenes that the agent came to"

@@ -1,7 +1,8 @@
 """The paper's figures, a module for those that belong together.
 
 A figure is a function (world, results) -> Drawn: it takes a world model and a folder of results, uses what it needs of
-them, and returns the figure with its caption. `solving` can also be given the agents to draw.
+them (a FileNotFoundError says what it lacks), and returns the figure with its caption. `solving` can also be given the
+agents to draw.
 """
 
 from collections.abc import Mapping

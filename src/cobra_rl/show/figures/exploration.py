@@ -23,10 +23,11 @@ STEPS = 8  # of an episode of `behaviour`
 PUSHES = 6  # of a roll-out
 SPEED = 0.09  # of the sprite that a roll-out pushes, in frame widths a step
 MARGINS = {"wspace": 0.05, "hspace": 0.05, "left": 0.12, "right": 0.99, "bottom": 0.05, "top": 0.88}
-RUNS = {  # of the exploration phase: the log of each, and what its actors are called
-    "curious": ("explore_log.jsonl", "curious"),
-    "whole": ("explore_whole_log.jsonl", r"curious, $D_\mathrm{net}$ as in the paper"),
-    "random": ("explore_random_log.jsonl", "random"),
+CURIOUS = "explore_log.jsonl"
+RUNS = {  # of `emergence`: the log of each run, its colour and what its actors are called
+    CURIOUS: ("cobra", "curious"),
+    "explore_whole_log.jsonl": ("uniform", r"curious, $D_\mathrm{net}$ as in the paper"),
+    "explore_random_log.jsonl": ("random", "random"),
 }
 PANELS = {
     "hits": "actors' clicks\nthat strike a sprite",
@@ -85,15 +86,16 @@ def behaviour(world: WorldModel, _: Path) -> Drawn:
 
 def emergence(_: WorldModel, results: Path) -> Drawn:
     """Draw curiosity emerging, and what it does for imagination; a run that has not been made is left out."""
-    logs = {name: rows for name, (file, _) in RUNS.items() if (rows := read_log(results, file))}
-    if "curious" not in logs:
-        raise FileNotFoundError(f"There is no {results / RUNS['curious'][0]}: this figure is drawn from it.")
+    logs = {file: rows for file in RUNS if (rows := read_log(results, file))}
+    if CURIOUS not in logs:
+        raise FileNotFoundError(f"There is no {results / CURIOUS}: this figure is drawn from it.")
     figure = Figure(figsize=(3.1 * len(PANELS), 2.5), layout="constrained")
     for axes, (metric, name) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
-        for run, rows in logs.items():
+        for file, rows in logs.items():
+            color, actors = RUNS[file]
             steps = [row["env_steps"] / 1000 for row in rows]
             values = [row.get(metric) for row in rows]  # None, where it was not measured, is a gap
-            axes.plot(steps, values, color=COLORS[run], label=RUNS[run][1])
+            axes.plot(steps, values, color=COLORS[color], label=actors)
         axes.set(xlabel="environment steps (thousands)", ylabel=name, ylim=(0.0, None))
         axes.spines[["top", "right"]].set_visible(False)
     figure.axes[1].legend(frameon=False, title="actors", fontsize=7, title_fontsize=7)

@@ -19,8 +19,6 @@ DPI = 200
 TIGHT = {"wspace": 0.05, "hspace": 0.05, "left": 0.0, "right": 1.0, "bottom": 0.0, "top": 1.0}  # pictures in rows
 COLORS = {
     "cobra": "#0072B2",
-    "curious": "#0072B2",
-    "whole": "#E69F00",
     "uniform": "#E69F00",
     "reward": "#D55E00",
     "mpo_handheld": "#CC79A7",
@@ -43,7 +41,6 @@ class Drawn(NamedTuple):
     caption: str
 
 
-# Draws a figure of a world model or of the results in a folder; FileNotFoundError if it lacks them.
 DrawFigure = Callable[[WorldModel, Path], Drawn]
 
 

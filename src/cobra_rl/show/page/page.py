@@ -1,21 +1,49 @@
-"""The page: figures, films and tables put into page.html.j2. Only `write_report` draws and writes."""
+"""The page: figures and films, gathered and drawn if need be, and tables, put into page.html.j2."""
 
+import base64
 import functools
+import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from PIL import Image
 
-from cobra_rl.agent import Agent
+from cobra_rl.agent import TASKS, Agent
 from cobra_rl.runtime.storage import write_atomically
-from cobra_rl.show.figures import FIGURES, solving
+from cobra_rl.show.figures import FIGURES, DrawFigure, solving, write
+from cobra_rl.show.figures.style import caption
 from cobra_rl.show.page import rows
-from cobra_rl.show.page.pictures import Picture, Say, gather_figures, gather_films
 from cobra_rl.show.results import RESULTS, read_explore, read_suite, read_task, read_vision
-from cobra_rl.worlds import find_world
+from cobra_rl.worlds import SHIPPED, find_world, load_world
 
-FOLDER = Path(__file__).parent
+DOCS = Path(__file__).parents[2] / "docs"  # of a clone, and its films inside the installed package
+READ = {  # figures that show results: what they read of the folder of results
+    "emergence": "explore*.jsonl",
+    "performance": "*/*.json",
+    "sparse": "solve/*-sparse*.json",
+    "ablation": "solve/*.json",
+}
+# Films of docs/, and the commands that make them.
+FILMS = {"cobra": "cobra watch sorting --frames 70", "solving": "make demo", "worlds": "cobra play-random"}
+Say = Callable[[str], None]  # is told what is being drawn, and what is left out and why
+
+
+class Picture(NamedTuple):
+    """A figure or a film."""
+
+    data: bytes
+    caption: str
+    command: str
+    note: str = ""  # what is to be said about its age
+
+    def embedded(self) -> dict[str, Any]:
+        """Returns the picture as a data URI, its kind and its size."""
+        with Image.open(io.BytesIO(self.data)) as image:
+            width, height, kind = *image.size, (image.format or "png").lower()
+        uri = f"data:image/{kind};base64,{base64.b64encode(self.data).decode()}"
+        return {"uri": uri, "kind": kind, "width": width, "height": height}
 
 
 def write_report(
@@ -29,12 +57,10 @@ def write_report(
     """Draws the figures that are missing and writes the page, a single HTML file that opens anywhere.
 
     Args:
-        out: the file to write.
         figures: folder of the figures; those that it lacks are drawn into it.
         results: folder of results, laid out as `show.results` describes.
         world: folder of the world model that figures are drawn from; None: the shipped one.
         agents: the agent to draw for each task; None: the shipped ones.
-        say: is told what is being drawn, and what is left out and why.
     """
     if not results.is_dir():
         raise FileNotFoundError(f"--results is {results}, which is no folder of results.")
@@ -53,26 +79,15 @@ def write_report(
 
 def build(results: Path, figures: Mapping[str, Picture], films: Mapping[str, Picture]) -> str:
     """Renders the page, HTML that loads nothing else; figures without a place on it come at the end of its results."""
-    suite, placed = read_suite(results), set()
-
-    def place(name: str) -> Picture | None:
-        placed.add(name)
-        return figures.get(name)
-
-    templates = Environment(
-        loader=FileSystemLoader(FOLDER),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    suite, unplaced = read_suite(results), dict(figures)
+    templates = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined)
+    templates.trim_blocks = templates.lstrip_blocks = True
     templates.filters["prose"] = rows.prose
     templates.globals["rows"] = rows
     return templates.get_template("page.html.j2").render(
-        style=Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
-        figure=place,
         figures=figures,
-        other_figures=lambda: [picture for name, picture in figures.items() if name not in placed],
+        figure=lambda name: unplaced.pop(name, None),  # the template asks for each at its place
+        unplaced=unplaced,
         films=films,
         vision=read_vision(results),
         explore=read_explore(results),
@@ -81,3 +96,39 @@ def build(results: Path, figures: Mapping[str, Picture], films: Mapping[str, Pic
         suite=suite,
         has_rewards=any(result.normalised_reward("train") for of in suite.values() for result in of.values()),
     )
+
+
+def gather_figures(
+    folder: Path, drawers: Mapping[str, DrawFigure], results: Path, world: Path = SHIPPED, say: Say = print
+) -> dict[str, Picture]:
+    """Gathers all figures of a folder; those that are missing there are drawn, those that cannot be are left out."""
+    figures, model = {}, None
+    for name, draw in drawers.items():
+        path = folder / f"{name}.png"
+        text = path.with_suffix(".txt")
+        if not (path.exists() and text.exists()):
+            say(f"{name}: drawing ...")
+            model = model or load_world(world)
+            try:
+                write(draw(model, results), name, folder)
+            except (FileNotFoundError, ValueError) as error:  # no results, no agent of a task
+                say(f"{name}: left out. {error}")
+                continue
+        note = _age(path, name, results, world)
+        say(f"{name}: {path}{note and '. ' + note}")
+        figures[name] = Picture(path.read_bytes(), text.read_text().strip(), f"cobra figures {name}", note)
+    return figures
+
+
+def gather_films(folder: Path = DOCS) -> dict[str, Picture]:
+    """Gathers the films of a folder; those that it lacks are left out."""
+    found = {name: path.read_bytes() for name in FILMS if (path := folder / f"{name}.gif").exists()}
+    return {name: Picture(data, caption(f"film_{name}"), FILMS[name]) for name, data in found.items()}
+
+
+def _age(path: Path, name: str, results: Path, world: Path) -> str:
+    """Returns a sentence if a figure is older than what it shows."""
+    weights = [*world.rglob("*.safetensors"), *(TASKS.rglob("*.safetensors") if name == "solving" else ())]
+    sources = results.glob(READ[name]) if name in READ else weights
+    is_old = any(source.stat().st_mtime > path.stat().st_mtime for source in sources)
+    return "Drawn before the latest weights or results; draw it anew:" if is_old else ""

@@ -52,8 +52,7 @@ def metric_rows(metrics: Mapping[str, Metric], *columns: Metrics | None) -> list
         if target and isinstance(value, int | float):
             verdict = "met" if metric.met_by(value) else "short"
         values = [shown(metric, column.get(name)) for column in measured]
-        full = metric.heading.replace("...", subject)
-        rows.append(MetricRow(metric.heading, full, target, values, verdict))
+        rows.append(MetricRow(metric.heading, metric.heading.replace("...", subject), target, values, verdict))
     return rows
 
 
@@ -107,11 +106,10 @@ def strip(result: TaskResult, mode: str) -> list[tuple[str, float, float]]:
 def soon(result: TaskResult, name: str) -> tuple[str, str, str]:
     """Returns the mean and the interval of steps or episodes to 90 %, and how many seeds got there if not all did."""
     counts, found = result.counts(name), result.soon(name)
-    reached = sum(value is not None for value in counts)
-    if reached == len(counts):
+    reached, seeds = len(counts) - counts.count(None), len(counts)
+    if reached == seeds:
         return *texts(found, count), ""
-    seeds = "seeds" if len(counts) > 1 else "seed"
-    return count(found.mean).strip("-"), "", f"{reached} of {len(counts)} {seeds} got there"
+    return count(found.mean).strip("-"), "", f"{reached} of {seeds} {'seeds' if seeds > 1 else 'seed'} got there"
 
 
 def solved(results: Mapping[str, TaskResult], mode: str) -> str:
