@@ -18,18 +18,19 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from cobra_rl.agents.base import Policy
-from cobra_rl.agents.cobra import CobraParams, choose, cobra_policy
+from cobra_rl.agents.cobra import CobraParams, choose_batch, cobra_policy, reward_weights
 from cobra_rl.config import TASK, TaskConfig
 from cobra_rl.environments import Problem, as_environment
 from cobra_rl.models.reward import Reward, RewardConfig
 from cobra_rl.models.world import WorldModel
 from cobra_rl.runtime.run import open_run, read_run
-from cobra_rl.runtime.typed import from_json, to_json
+from cobra_rl.runtime.typed import from_json
 from cobra_rl.runtime.weights import load_weights, read_config, save_weights
 from cobra_rl.spriteworld.names import MODES
 from cobra_rl.worlds import SHIPPED, WEIGHTS, find_world, load_world, world_sha256
 
 TASKS = WEIGHTS / "tasks"  # a small run of `cobra solve` each
+_choose = eqx.filter_jit(choose_batch)
 
 
 class Agent:
@@ -42,7 +43,6 @@ class Agent:
         config: TaskConfig,
         problem: Problem | None = None,
         world_folder: Path | str | None = None,
-        seed: int = 0,
     ):
         """Put an agent together.
 
@@ -52,12 +52,11 @@ class Agent:
             config: Names the planner and its size.
             problem: What it learnt, if that is known.
             world_folder: Where the world lies; None is the shipped one.
-            seed: Randomness of `act`, where no key is given.
         """
         uses_policy = problem is None or problem.exploration_policy
         self.world = world if uses_policy else world.without_policy()
         self.predictor, self.config, self.problem, self.world_folder = predictor, config, problem, world_folder
-        self._key = jax.random.key(seed)
+        self._key = jax.random.key(0)  # randomness of `act`
 
     @property
     def policy(self) -> Policy:
@@ -70,20 +69,10 @@ class Agent:
         return CobraParams(self.world, self.predictor)
 
     def act(self, image: np.ndarray | Array, epsilon: float = 0.0) -> Float[np.ndarray, " A"]:
-        """Choose an action in view of a picture, uint8 [H, W, 3].
-
-        Args:
-            image: The picture.
-            epsilon: Share of random choices among the proposals; 0 is greedy.
-
-        Returns:
-            The action, in [0, 1].
-        """
-        image = np.asarray(image)
-        if image.ndim != 3:
-            raise ValueError(
-                f"`act` takes one picture [H, W, 3], but got {list(image.shape)}; for a batch use `act_batch`."
-            )
+        """Choose an action in [0, 1] in view of a picture, uint8 [H, W, 3]; see `act_batch`."""
+        shape = np.shape(image)
+        if len(shape) != 3:
+            raise ValueError(f"`act` takes one picture [H, W, 3], but got {list(shape)}; for a batch use `act_batch`.")
         self._key, key = jax.random.split(self._key)
         return np.asarray(self.act_batch(jnp.asarray(image)[None], key[None], jnp.float32(epsilon))[0])
 
@@ -95,43 +84,29 @@ class Agent:
         Args:
             images: The pictures, uint8 [B, H, W, 3].
             keys: A random key for each.
-            epsilon: Share of random choices among the proposals; another value does not compile anew.
-
-        Returns:
-            The actions, in [0, 1].
+            epsilon: Share of random choices among the proposals; 0 is greedy. Another value does not compile anew.
         """
         slots = self.world.encode(images)
         return _choose(self.config, self.params, slots, keys, jnp.asarray(epsilon, jnp.float32))
 
     def save(self, folder: str | Path) -> Path:
-        """Save the agent as a run folder, which `Agent.load` and `cobra watch` take.
-
-        Args:
-            folder: A new folder, or one that holds the same agent.
-
-        Returns:
-            The folder.
-        """
+        """Save the agent in a new folder, or one that holds the same agent; `Agent.load` and `cobra watch` take it."""
         folder, place = Path(folder), find_world(self.world_folder)
         path = "shipped" if place == SHIPPED else str(place.resolve())
         settings = {"phase": "task", "problem": self.problem or Problem("unknown"), "config": self.config}
-        settings |= {"world": {"sha256": world_sha256(place), "path": path}}
+        settings["world"] = {"sha256": world_sha256(place), "path": path}
         open_run(folder, settings, {"problem": Problem("unknown"), "config": TaskConfig()}, command="Agent.save")
-        config = to_json(self.predictor.config) | {"latents": self.world.sizes.latents}
-        save_weights(folder / "seed0" / "reward", self.predictor, config, "reward")
+        save_weights(folder / "seed0" / "reward", *reward_weights(self.predictor, self.world))
         return folder
 
     @classmethod
     def load(cls, run: str | Path, seed: int | None = None, world: str | Path | None = None) -> "Agent":
-        """Load the agent of a run of `cobra solve`.
+        """Load the agent of a run of `cobra solve`, with the world that it learnt in; any other world is refused.
 
         Args:
             run: The run's folder.
             seed: Which of its seeds; by default the first.
             world: Where its world lies now; by default beside the run, or where the run recorded it.
-
-        Returns:
-            The agent, with the world that it learnt in; any other world is refused.
         """
         folder = Path(run)
         settings = cls.settings(folder)
@@ -181,9 +156,6 @@ class Agent:
             folder: Where log, checkpoints and result.json go, as of `cobra solve`; by default a temporary folder.
             final: Greedy episodes at the end, in each mode.
             name: What the task is called; by default as its EnvSpec is.
-
-        Returns:
-            The agent.
         """
         from cobra_rl.phases.task import solve
 
@@ -191,8 +163,7 @@ class Agent:
         envs = {mode: as_environment(modes.get(mode, modes["train"]), mode) for mode in MODES}
         title = name or getattr(getattr(envs["train"], "spec", None), "name", "task")
         with tempfile.TemporaryDirectory() as temporary:
-            place = Path(folder or temporary)
-            seeds = range(seed, seed + 1)
+            place, seeds = Path(folder or temporary), range(seed, seed + 1)
             rest = {"envs": envs, "world_folder": world, "command": "Agent.learn"}
             solve(config, load_world(world), Problem(title), place, seeds, steps, final, **rest)
             agent = cls.load(place, seed, world)
@@ -218,20 +189,14 @@ def _world_of(folder: Path, settings: Mapping[str, Any], given: str | Path | Non
     else:
         candidates = [folder / "world", Path(str(recorded.get("path")))]
     for candidate in candidates:
-        if not (candidate / "world.json").exists() and not (candidate / "world" / "world.json").exists():
-            continue
-        place = find_world(candidate)
-        if world_sha256(place) != recorded.get("sha256"):
+        if (candidate / "world.json").exists() or (candidate / "world" / "world.json").exists():
+            place = find_world(candidate)
+            if world_sha256(place) == recorded.get("sha256"):
+                return place
             raise ValueError(
                 f"The run {folder} learnt in another world than {place}: it needs the one with sha256 "
                 f"{str(recorded.get('sha256'))[:12]}; give its folder as the world."
             )
-        return place
     raise FileNotFoundError(
         f"The world that {folder} learnt in is no longer there ({recorded.get('path')}); give its folder as the world."
     )
-
-
-@eqx.filter_jit
-def _choose(config: TaskConfig, params: CobraParams, slots, keys, epsilon) -> Float[Array, "B A"]:
-    return jax.vmap(lambda slots, key: choose(config, params, slots, key, epsilon).action)(slots, keys)

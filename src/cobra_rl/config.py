@@ -49,45 +49,27 @@ class VisionConfig:
 
 
 _LAPTOP_MODEL = MonetConfig(
-    attention_channels=(24, 48, 64),
-    attention_window=32,
-    encoder_window=24,
-    encoder_hidden=128,
-    log_var_init=-4.0,
-    decoder_width=48,
-    decoder_patch=2,
+    attention_channels=(24, 48, 64), attention_window=32, encoder_window=24, encoder_hidden=128, log_var_init=-4.0,
+    decoder_width=48, decoder_patch=2,
+)  # fmt: skip
+_DEBUG_MODEL = dataclasses.replace(
+    _LAPTOP_MODEL, slots=3, attention_channels=(8, 8), decoder_width=8, decoder_layers=1, encoder_hidden=16
 )
 
 VISION: dict[str, VisionConfig] = {
     "paper": VisionConfig(),
     "laptop": VisionConfig(
-        model=_LAPTOP_MODEL,
-        steps=24_000,
-        batch=8,
-        optimiser="adam",
-        learning_rate=2.5e-3,
-        warmup=200,
-        decay_from=0.3,
-        clip=5000.0,
-        average=0.998,
-        beta=((0.2, 0.1), (0.45, 0.5)),
-        gamma=((0.2, 0.5), (0.45, 1.0)),
+        model=_LAPTOP_MODEL, steps=24_000, batch=8,
+        optimiser="adam", learning_rate=2.5e-3, warmup=200, decay_from=0.3, clip=5000.0, average=0.998,
+        beta=((0.2, 0.1), (0.45, 0.5)), gamma=((0.2, 0.5), (0.45, 1.0)),
         stages=(Stage(0.06, 2, 4), Stage(0.11, 4, 6), Stage(1.0, 6)),
         evaluate_every=500,
     ),
     "debug": VisionConfig(
-        model=dataclasses.replace(
-            _LAPTOP_MODEL, slots=3, attention_channels=(8, 8), decoder_width=8, decoder_layers=1, encoder_hidden=16
-        ),
-        steps=24,
-        batch=4,
-        optimiser="adam",
-        learning_rate=1e-3,
-        stages=(Stage(1.0, 2),),
-        evaluate_every=8,
-        validation_scenes=8,
+        model=_DEBUG_MODEL, steps=24, batch=4, optimiser="adam", learning_rate=1e-3, stages=(Stage(1.0, 2),),
+        evaluate_every=8, validation_scenes=8,
     ),
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -124,37 +106,18 @@ EXPLORE: dict[str, ExploreConfig] = {
     "laptop": ExploreConfig(
         transition=LawConfig(hidden=(256, 256, 256), error_unit=10.0, law=64, place_cost=5.0),
         exploration=ExplorationConfig(net="slots", motion_cost=100.0, scale_penalty=1e4, choice_entropy=20.0),
-        steps=6000,
-        batch=64,
-        learning_rate=1e-3,
-        decay_from=0.15,
-        clip=1000.0,
-        average=0.995,
-        change_cost=((0.0, 30.0),),
-        click_cost=((0.15, 2.0), (0.4, 30.0)),
-        capacity=80_000,
-        lattice=2,
-        priority=((0.2, 1.0), (0.35, 0.1)),
-        importance=((0.1, 0.5), (0.25, 1.0)),
-        uniform=0.2,
-        envs=48,
-        updates=4,
-        evaluate_every=500,
+        steps=6000, batch=64, learning_rate=1e-3, decay_from=0.15, clip=1000.0, average=0.995,
+        change_cost=((0.0, 30.0),), click_cost=((0.15, 2.0), (0.4, 30.0)),
+        capacity=80_000, priority=((0.2, 1.0), (0.35, 0.1)), importance=((0.1, 0.5), (0.25, 1.0)), lattice=2,
+        uniform=0.2, envs=48, updates=4, evaluate_every=500,
     ),
     "debug": ExploreConfig(
         transition=LawConfig(hidden=(16,), error_unit=30.0, law=8),
         exploration=ExplorationConfig(net="slots", hidden=(16,)),
-        steps=24,
-        batch=4,
-        learning_rate=1e-3,
-        capacity=64,
-        first=8,
-        envs=4,
-        updates=2,
-        evaluate_every=8,
-        validation_scenes=8,
+        steps=24, batch=4, learning_rate=1e-3, capacity=64, first=8, envs=4, updates=2,
+        evaluate_every=8, validation_scenes=8,
     ),
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -186,5 +149,3 @@ TASK: dict[str, TaskConfig] = {
     "laptop": TaskConfig(learning_rate=3e-3, weight_decay=0.2, shuffle=True, reward_cap=5.0),
     "debug": TaskConfig(reward=RewardConfig(pair=(16, 16), whole=(16,)), proposals=8, updates=2, batch=4, memory=1000),
 }
-
-PRESETS = tuple(TASK)

@@ -1,7 +1,6 @@
 """Environments by name: those of the suite, and `module:name` or `path/to/file.py:name` for one's own.
 
-The name may stand for an `EnvSpec`, an object of the `Environment` protocol, or a function of the mode that gives one
-of these.
+The name may stand for an `EnvSpec`, an `Environment`, or a function of the mode ("train", "test") that gives one.
 """
 
 import dataclasses
@@ -21,15 +20,7 @@ from cobra_rl.spriteworld.suite import EnvSpec
 
 
 def load_environment(name: str, mode: str = "train") -> Environment:
-    """Load an environment of one's own.
-
-    Args:
-        name: `module:name` or `path/to/file.py:name`.
-        mode: "train" or "test", handed on where the name stands for a function.
-
-    Returns:
-        The environment; a name that leads nowhere is a ValueError of one sentence.
-    """
+    """Load an environment of one's own; a name that leads nowhere is a ValueError of one sentence."""
     where, colon, attribute = name.rpartition(":")
     if not colon or not where or not attribute:
         raise ValueError(f"--env is {name!r}; it must be module:name or path/to/file.py:name.")
@@ -67,39 +58,23 @@ def _module(where: str) -> Any:
     return module
 
 
-@dataclass(frozen=True)
 class SparseReward:
     """An environment whose reward is 1 on success and 0 before."""
 
-    env: Environment
-
-    @property
-    def action_size(self) -> int:
-        """A, as in the environment within."""
-        return self.env.action_size
-
-    @property
-    def image_size(self) -> int:
-        """H = W, as in the environment within."""
-        return self.env.image_size
-
-    @property
-    def max_steps(self) -> int:
-        """Steps of an episode, as in the environment within."""
-        return self.env.max_steps
-
-    def initial(self, key) -> Any:
-        """Return the state of a fresh episode."""
-        return self.env.initial(key)
-
-    def draw(self, state) -> Any:
-        """Return the picture of a state."""
-        return self.env.draw(state)
+    def __init__(self, env: Environment):
+        self.env, self.initial, self.draw = env, env.initial, env.draw
+        self.action_size, self.image_size, self.max_steps = env.action_size, env.image_size, env.max_steps
 
     def advance(self, key, state, action) -> TimeStep:
         """Take a step; only success is rewarded."""
         step = self.env.advance(key, state, action)
         return step._replace(reward=step.terminated.astype(jnp.float32))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SparseReward) and self.env == other.env
+
+    def __hash__(self) -> int:
+        return hash((SparseReward, self.env))
 
 
 @dataclass(frozen=True)

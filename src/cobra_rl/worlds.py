@@ -25,32 +25,25 @@ from cobra_rl.runtime.weights import WeightsError, load_weights, read_config, sh
 
 WEIGHTS = Path(__file__).parent / "weights"
 SHIPPED = WEIGHTS / "world"
-PARTS = ("vision", "transition", "exploration")
+KINDS: dict[str, Mapping[str, Kind]] = {"vision": VISIONS, "transition": TRANSITIONS, "exploration": EXPLORATIONS}
+PARTS = tuple(KINDS)
 
 
 def vision_weights(vision: VisionModel) -> Weights:
     """Describe the weights of a vision module, to be saved."""
-    name = name_of(VISIONS, vision.config)
-    return Weights(vision, {"model": name} | to_json(vision.config), "vision")
+    return Weights(vision, {"model": name_of(VISIONS, vision.config)} | to_json(vision.config), "vision")
 
 
 def part_weights(part: str, model: Any, action_size: int, vision_sha256: str) -> Weights:
     """Describe the weights of a transition model or an exploration policy, and the vision they go with."""
-    kinds = {"transition": TRANSITIONS, "exploration": EXPLORATIONS}[part]
-    trained = {"model": name_of(kinds, model.config), "action_size": action_size, "vision": vision_sha256}
+    trained = {"model": name_of(KINDS[part], model.config), "action_size": action_size, "vision": vision_sha256}
     return Weights(model, trained | to_json(model.config), part)
 
 
 def load_vision(folder: Path | str) -> VisionModel:
-    """Load a vision module.
-
-    Args:
-        folder: A run of `cobra train vision`, its weights, or a world.
-
-    Returns:
-        The vision module; weights that do not fit are refused.
-    """
-    return _load_vision(find_vision(Path(folder)))
+    """Load the vision module of a run of `cobra train vision`, of its weights, or of a world."""
+    place = find_vision(Path(folder))
+    return _load_model(place, "vision", read_config(place, "vision"))
 
 
 def find_vision(folder: Path) -> Path:
@@ -72,31 +65,23 @@ def find_world(folder: Path | str | None) -> Path:
 
 
 def load_world(folder: Path | str | None = None) -> WorldModel:
-    """Load a world model.
-
-    Args:
-        folder: A world, or a run of `cobra train explore`; by default the shipped world.
-
-    Returns:
-        The world model; parts that do not belong together are refused.
-    """
+    """Load a world, or that of a run of `cobra train explore`, or the shipped one; refuse parts that do not fit."""
     place = find_world(folder)
     world_sha256(place)  # refuses parts that were changed
-    vision = _load_vision(place / "vision")
-    parts = {}
-    for part, kinds in (("transition", TRANSITIONS), ("exploration", EXPLORATIONS)):
+    vision = load_vision(place / "vision")
+    models = {}
+    for part in ("transition", "exploration"):
         config = read_config(place / part, part)
         if config.pop("vision", None) != sha256(place / "vision"):
             raise WeightsError(f"The {part} model in {place} was trained on another vision than the one beside it.")
         action_size = config.pop("action_size", None)
         if not isinstance(action_size, int) or action_size < 1:
-            raise WeightsError(
-                f"{place / part / 'config.json'} must say the action_size, a whole number of at least 1."
-            )
+            where = place / part / "config.json"
+            raise WeightsError(f"{where} must say the action_size, a whole number of at least 1.")
         sizes = sizes_of(vision.config, action_size)
         arguments = (sizes, vision.place) if part == "transition" else (sizes,)
-        parts[part] = _load_model(place / part, part, config, kinds, arguments)
-    return WorldModel(vision, parts["transition"], parts["exploration"], action_size)
+        models[part] = _load_model(place / part, part, config, *arguments)
+    return WorldModel(vision, **models, action_size=action_size)
 
 
 def world_sha256(folder: Path | str | None = None) -> str:
@@ -129,9 +114,8 @@ def copy_vision(source: Path, target: Path) -> None:
 
 def copy_world(source: Path, target: Path) -> None:
     """Copy a world beside a run that uses it, so that the run can be moved and loaded on its own."""
-    if (target / "world.json").exists() and world_sha256(target) == world_sha256(source):
-        return
-    shutil.copytree(source, target, dirs_exist_ok=True)
+    if not (target / "world.json").exists() or world_sha256(target) != world_sha256(source):
+        shutil.copytree(source, target, dirs_exist_ok=True)
 
 
 def _fingerprint(folder: Path) -> dict[str, Any]:
@@ -140,13 +124,9 @@ def _fingerprint(folder: Path) -> dict[str, Any]:
     return {"kind": "world", "sha256": whole, "parts": parts}
 
 
-def _load_vision(folder: Path) -> VisionModel:
-    return _load_model(folder, "vision", read_config(folder, "vision"), VISIONS, ())
-
-
-def _load_model(folder: Path, part: str, config: dict, kinds: Mapping[str, Kind], arguments: tuple) -> Any:
+def _load_model(folder: Path, part: str, config: dict, *arguments: Any) -> Any:
     """Load a model from its weights and the configuration beside them; refused if either does not fit."""
-    name = config.pop("model", None)
+    name, kinds = config.pop("model", None), KINDS[part]
     if name not in kinds:
         raise WeightsError(f"The {part} in {folder} is a {name!r}; this code knows {', '.join(kinds)}.")
     kind, where = kinds[name], str(folder / "config.json")

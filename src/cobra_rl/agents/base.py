@@ -5,8 +5,6 @@ the pages need no more of an agent than this. Both see pictures, never the state
 knows all may see that, and says so.
 
 A model-free agent is a new file with a class of this protocol and a line in `AGENTS` of `phases/task.py`.
-
-Axes: B batch, A action dimension, H W C image.
 """
 
 import functools
@@ -52,33 +50,25 @@ class Agent(Protocol):
     """A learner. All functions are pure; `State` is any pytree."""
 
     @property
-    def policy(self) -> Policy:
-        """How it acts when it is not learning."""
-        ...
+    def policy(self) -> Policy: ...  # how it acts when it is not learning
 
-    def init(self, key: PRNGKeyArray, frozen: Any, observation: Any) -> Any:
-        """Return a fresh state. `frozen` is what learning does not change, such as the world model."""
-        ...
+    # A fresh state. `frozen` is what learning does not change, such as the world model.
+    def init(self, key: PRNGKeyArray, frozen: Any, observation: Any) -> Any: ...
 
-    def params(self, frozen: Any, state: Any) -> Params:
-        """Return what `policy` needs."""
-        ...
+    # What `policy` needs
+    def params(self, frozen: Any, state: Any) -> Params: ...
 
-    def weights(self, frozen: Any, state: Any) -> Weights:
-        """Return what is to be kept of the state; its `kind` also names the folder."""
-        ...
+    # What is to be kept of the state; its `kind` also names the folder
+    def weights(self, frozen: Any, state: Any) -> Weights: ...
 
-    def observe(self, frozen: Any, image: UInt8[Array, "H W 3"]) -> Any:
-        """Return what the agent keeps of a picture: COBRA its slots, another agent the picture itself."""
-        ...
+    # What the agent keeps of a picture: COBRA its slots, another agent the picture itself
+    def observe(self, frozen: Any, image: UInt8[Array, "H W 3"]) -> Any: ...
 
-    def explore(self, frozen: Any, state: Any, observation: Any, key: PRNGKeyArray) -> Float[Array, " A"]:
-        """Choose an action while learning."""
-        ...
+    # An action while learning
+    def explore(self, frozen: Any, state: Any, observation: Any, key: PRNGKeyArray) -> Float[Array, " A"]: ...
 
-    def update(self, frozen: Any, state: Any, experience: Experience, key: PRNGKeyArray) -> tuple[Any, dict]:
-        """Remember a step and learn from it; return the state and metrics."""
-        ...
+    # Remember a step and learn from it: the state, and metrics
+    def update(self, frozen: Any, state: Any, experience: Experience, key: PRNGKeyArray) -> tuple[Any, dict]: ...
 
 
 class Playing(NamedTuple):
@@ -101,17 +91,7 @@ class Outcome(NamedTuple):
 
 
 def begin(agent: Agent, env: Environment, frozen: Any, key: PRNGKeyArray) -> Playing:
-    """Start an agent with a fresh state in a fresh episode.
-
-    Args:
-        agent: The learner.
-        env: The environment to learn in.
-        frozen: What the agent uses and does not change, such as the world model.
-        key: All randomness of the run follows from it.
-
-    Returns:
-        The state that `step` takes.
-    """
+    """Start an agent with a fresh state in a fresh episode; `frozen` is what it uses and does not change."""
     key, reset_key, agent_key = jax.random.split(key, 3)
     env_state, image = _compiled_env(env)[0](reset_key)
     observation = _compiled_agent(agent)[0](frozen, image)
@@ -121,16 +101,8 @@ def begin(agent: Agent, env: Environment, frozen: Any, key: PRNGKeyArray) -> Pla
 def step(agent: Agent, env: Environment, frozen: Any, state: Playing) -> tuple[Playing, Outcome, dict]:
     """Take one step of the environment and learn from it; an episode that ends is followed by a fresh one.
 
-    Its parts are compiled one by one, those of the agent once for all environments; the agent's state is used up.
-
-    Args:
-        agent: The learner.
-        env: The environment to learn in.
-        frozen: What the agent uses and does not change.
-        state: From `begin` or from the step before.
-
-    Returns:
-        The next state, what the step came to, and the agent's metrics.
+    Its parts are compiled one by one, those of the agent once for all environments; the agent's state is used up. The
+    dictionary holds the agent's metrics.
     """
     initial, advance = _compiled_env(env)
     observe, explore, update = _compiled_agent(agent)

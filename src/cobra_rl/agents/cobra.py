@@ -7,8 +7,6 @@ The world model is frozen; all that a task teaches is the predictor of reward (o
     r~_b = R(z~_b)                              want
     a = a_b with the largest r~_b, or any       choose (epsilon-greedy among the proposals)
     N minibatches of ||R(z_i) - r_i||^2         learn
-
-Axes: C capacity of the memory, B batch, K slots, M latents, A action dimension.
 """
 
 import functools
@@ -19,7 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, UInt8
 
 from cobra_rl.agents.base import Experience, Policy
 from cobra_rl.agents.planners import Choice, make_planner
@@ -28,6 +26,8 @@ from cobra_rl.models.reward import Reward, Step, reward_loss, value_loss
 from cobra_rl.models.world import WorldModel
 from cobra_rl.runtime.run import Weights
 from cobra_rl.runtime.typed import to_json
+
+Chance = Float[Array, ""] | float
 
 
 class CobraParams(NamedTuple):
@@ -40,7 +40,7 @@ class CobraParams(NamedTuple):
 class Memory(NamedTuple):
     """The steps of the task so far."""
 
-    steps: Step  # with a leading axis C
+    steps: Step  # with a leading axis, as long as the memory is large
     filled: Int[Array, ""]
 
 
@@ -54,24 +54,9 @@ class CobraState(NamedTuple):
 
 
 def choose(
-    config: TaskConfig,
-    params: CobraParams,
-    slots: Float[Array, "K M"],
-    key: PRNGKeyArray,
-    epsilon: Float[Array, ""] | float = 0.0,
+    config: TaskConfig, params: CobraParams, slots: Float[Array, "K M"], key: PRNGKeyArray, epsilon: Chance = 0.0
 ) -> Choice:
-    """Plan in one scene and take the best proposal; with probability `epsilon`, any of them.
-
-    Args:
-        config: Names the planner and its size.
-        params: World model and predictor.
-        slots: The scene as it is seen.
-        key: Randomness of proposals and choice.
-        epsilon: Share of random choices among the proposals.
-
-    Returns:
-        The action to take, beside all that were compared.
-    """
+    """Plan in one scene and take the best proposal; with probability `epsilon`, any of them."""
     explore_key, pick_key, plan_key = jax.random.split(key, 3)
     choice = make_planner(config)(params.world, params.predictor, slots, plan_key)
     random_action = choice.actions[jax.random.randint(pick_key, (), 0, choice.actions.shape[0])]
@@ -79,15 +64,22 @@ def choose(
     return choice._replace(action=jnp.where(explores, random_action, choice.action))
 
 
+def choose_batch(
+    config: TaskConfig, params: CobraParams, slots: Float[Array, "B K M"], keys: Key[Array, " B"], epsilon: Chance = 0.0
+) -> Float[Array, "B A"]:
+    """Choose an action in each of several scenes."""
+    return jax.vmap(lambda slots, key: choose(config, params, slots, key, epsilon).action)(slots, keys)
+
+
+def reward_weights(predictor: Reward, world: WorldModel) -> Weights:
+    """Describe the weights of a predictor, to be saved."""
+    return Weights(predictor, to_json(predictor.config) | {"latents": world.sizes.latents}, "reward")
+
+
 @functools.cache
-def cobra_policy(config: TaskConfig, epsilon: float = 0.0) -> Policy:
-    """Return how COBRA acts on pictures: greedily, unless told otherwise. Its parameters are `CobraParams`."""
-
-    def act(params: CobraParams, images: UInt8[Array, "B H W 3"], keys) -> Float[Array, "B A"]:
-        slots = params.world.encode(images)
-        return jax.vmap(lambda slots, key: choose(config, params, slots, key, epsilon).action)(slots, keys)
-
-    return Policy(act)
+def cobra_policy(config: TaskConfig) -> Policy:
+    """Return how COBRA acts on pictures: greedily. Its parameters are `CobraParams`."""
+    return Policy(lambda params, images, keys: choose_batch(config, params, params.world.encode(images), keys))
 
 
 @dataclass(frozen=True)
@@ -103,19 +95,13 @@ class Cobra:
 
     def init(self, key: PRNGKeyArray, frozen: WorldModel, observation: Float[Array, "K M"]) -> CobraState:
         """Start with a fresh predictor and an empty memory."""
-        config, capacity = self.config, self.config.memory
-        predictor = Reward(config.reward, frozen.sizes.latents, key)
-        zeros = Step(
-            slots=jnp.zeros((capacity, *observation.shape)),
-            reward=jnp.zeros(capacity),
-            action=jnp.zeros((capacity, frozen.sizes.action)),
-            next_slots=jnp.zeros((capacity, *observation.shape)),
-            next_reward=jnp.zeros(capacity),
-            ended=jnp.zeros(capacity, bool),
-        )
+        predictor = Reward(self.config.reward, frozen.sizes.latents, key)
         target = jax.tree.map(jnp.copy, predictor)  # buffers of its own: a step may use the state's again
-        optimiser = _adam(config).init(eqx.filter(predictor, eqx.is_array))
-        return CobraState(predictor, target, optimiser, Memory(zeros, jnp.int32(0)))
+        optimiser = _adam(self.config).init(eqx.filter(predictor, eqx.is_array))
+        reward = jnp.float32(0.0)
+        step = Step(observation, reward, jnp.zeros(frozen.sizes.action), observation, reward, jnp.bool_(False))
+        steps = jax.tree.map(lambda leaf: jnp.zeros((self.config.memory, *leaf.shape), leaf.dtype), step)
+        return CobraState(predictor, target, optimiser, Memory(steps, jnp.int32(0)))
 
     def params(self, frozen: WorldModel, state: CobraState) -> CobraParams:
         """Return world model and predictor."""
@@ -123,8 +109,7 @@ class Cobra:
 
     def weights(self, frozen: WorldModel, state: CobraState) -> Weights:
         """Keep the predictor."""
-        config = to_json(self.config.reward) | {"latents": frozen.sizes.latents}
-        return Weights(state.predictor, config, "reward")
+        return reward_weights(state.predictor, frozen)
 
     def observe(self, frozen: WorldModel, image: UInt8[Array, "H W 3"]) -> Float[Array, "K M"]:
         """Look: the slots of a picture."""
@@ -147,11 +132,12 @@ class Cobra:
         self, frozen: WorldModel, state: CobraState, experience: Experience, key: PRNGKeyArray
     ) -> tuple[CobraState, dict[str, Array]]:
         """Remember a step, then learn from N minibatches of the memory."""
-        memory = _remember(state.memory, self._to_step(experience))
+        steps, filled = state.memory
+        place, row = filled % self.config.memory, self._to_step(experience)
+        memory = Memory(jax.tree.map(lambda column, value: column.at[place].set(value), steps, row), filled + 1)
         renew = memory.filled % self.config.target_every == 0
         target = jax.tree.map(lambda new, old: jnp.where(renew, new, old), state.predictor, state.target)
-        state = CobraState(state.predictor, target, state.optimiser, memory)
-        return self.learn(frozen, state, key)
+        return self.learn(frozen, state._replace(target=target, memory=memory), key)
 
     def learn(self, frozen: WorldModel, state: CobraState, key: PRNGKeyArray) -> tuple[CobraState, dict[str, Array]]:
         """Take N gradient steps on minibatches of the memory."""
@@ -183,14 +169,7 @@ class Cobra:
             jnp.clip(reward, max=self.config.reward_cap) / self.config.reward_unit
             for reward in (experience.reward, experience.next_reward)
         )
-        observations = (experience.observation, experience.next_observation)
-        return Step(observations[0], before, experience.action, observations[1], after, experience.terminated)
-
-
-def _remember(memory: Memory, step: Step) -> Memory:
-    place = memory.filled % memory.steps.reward.shape[0]
-    steps = jax.tree.map(lambda column, row: column.at[place].set(row), memory.steps, step)
-    return Memory(steps, memory.filled + 1)
+        return Step(*experience._replace(reward=before, next_reward=after))
 
 
 def _adam(config: TaskConfig) -> optax.GradientTransformation:

@@ -1,7 +1,4 @@
-"""The agent of the exploration phase: it plays with the exploration policy D and hands over transitions. Pure.
-
-Axes: E environments, K slots, M latents, A action dimension.
-"""
+"""The agent of the exploration phase: it plays with the exploration policy D and hands over transitions. Pure."""
 
 from typing import Any, NamedTuple
 
@@ -42,13 +39,10 @@ def play(
 
     Args:
         env: The environment.
-        uniform: Share of actions that are uniformly random.
+        uniform: Share of actions that are uniformly random; without a policy D all are.
         vision: Encodes what is seen.
-        policy: D; without it all actions are uniformly random.
+        policy: D, or None.
         state: From `begin` or the step before.
-
-    Returns:
-        The next state, and the transitions with the share of actions that moved something.
     """
     count = state.slots.shape[0]
     key, act_key, *step_keys = jax.random.split(state.key, 4)

@@ -3,10 +3,9 @@
 A planner is a function (world, score, slots, key) -> Choice: it proposes actions, imagines what they lead to with the
 world model and scores that. `PLANNERS` makes one from a task's configuration; another planner, such as MCTS, is a new
 function here (or in a file of its own) and a line there, chosen by `--config.planner NAME`.
-
-Axes: P proposals, K slots, M latents, A action dimension.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -36,42 +35,22 @@ def shooting(
 ) -> Choice:
     """Imagine each proposal `depth` steps ahead, with another proposal at each later step (random shooting).
 
-    A way is worth the best scene on it; with a depth of 1 it is the paper's one-step search.
-
-    Args:
-        world: Proposes and imagines.
-        score: What scenes are worth.
-        slots: The present scene.
-        key: Randomness of the proposals.
-        proposals: P, how many first actions are compared.
-        depth: Steps of imagination.
-
-    Returns:
-        The first action of the best way, and all first actions with their scores.
+    A way is worth the best scene on it, and the first action of the best way is chosen. With a depth of 1 it is the
+    paper's one-step search.
     """
-    scenes = jnp.broadcast_to(slots, (proposals, *slots.shape))
-    scores = jnp.full(proposals, -jnp.inf)
-    first = None
+    scenes, scores = jnp.broadcast_to(slots, (proposals, *slots.shape)), jnp.full(proposals, -jnp.inf)
+    actions = []
     for propose_key in jax.random.split(key, depth):
-        actions = world.sample(scenes, propose_key)
-        scenes = world.imagine(scenes, actions).slots
+        actions.append(world.sample(scenes, propose_key))
+        scenes = world.imagine(scenes, actions[-1]).slots
         scores = jnp.maximum(scores, score(scenes))
-        first = actions if first is None else first
-    assert first is not None
-    return Choice(first[jnp.argmax(scores)], first, scores)
+    return Choice(actions[0][jnp.argmax(scores)], actions[0], scores)
 
 
-def make_one_step(config: TaskConfig) -> Planner:
-    """Make the paper's planner: one step ahead."""
-    return lambda *scene: shooting(*scene, proposals=config.proposals, depth=1)
-
-
-def make_shooting(config: TaskConfig) -> Planner:
-    """Make a planner that looks `config.depth` steps ahead."""
-    return lambda *scene: shooting(*scene, proposals=config.proposals, depth=config.depth)
-
-
-PLANNERS: Mapping[str, Callable[[TaskConfig], Planner]] = {"one_step": make_one_step, "shooting": make_shooting}
+PLANNERS: Mapping[str, Callable[[TaskConfig], Planner]] = {
+    "one_step": lambda config: functools.partial(shooting, proposals=config.proposals, depth=1),
+    "shooting": lambda config: functools.partial(shooting, proposals=config.proposals, depth=config.depth),
+}
 
 
 def make_planner(config: TaskConfig) -> Planner:

@@ -37,10 +37,15 @@ class _Shared:
         self.observation_space = gymnasium.spaces.Box(0, 255, (size, size, 3), np.uint8)
         self.action_space = gymnasium.spaces.Box(0.0, 1.0, (self.core.action_size,), np.float32)
 
-    def _can_render(self) -> bool:
+    @property
+    def state(self) -> EnvState: ...  # the present state of the functional core; of a vector environment, batched
+
+    def render(self) -> Any:
         if self.render_mode is None:
             gymnasium.logger.warn("render() was called without a render_mode; pass render_mode='rgb_array'.")
-        return self.render_mode is not None
+            return None
+        draw = functools.partial(render, size=RENDER_SIZE, goals=self.core.goals)
+        return tuple(np.array(jax.vmap(draw)(self.state))) if self.state.step.ndim else np.array(draw(self.state))
 
 
 @functools.cache
@@ -108,7 +113,6 @@ class SpriteworldEnv(_Shared, gymnasium.Env):
 
     @property
     def state(self) -> EnvState:
-        """The present state of the functional core."""
         return self._assemble(_begun(self._moving), self._fixed)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
@@ -126,9 +130,6 @@ class SpriteworldEnv(_Shared, gymnasium.Env):
         reward, terminated, truncated, success, moved = np.asarray(summary).tolist()
         info = {"success": bool(success), "moved": int(moved)}
         return np.array(image), reward, bool(terminated), bool(truncated), info
-
-    def render(self) -> np.ndarray | None:
-        return np.array(render(self.state, RENDER_SIZE, goals=self.core.goals)) if self._can_render() else None
 
 
 class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
@@ -159,7 +160,6 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
 
     @property
     def state(self) -> EnvState:
-        """The present states of the functional core, batched."""
         return _begun(self._last).state
 
     def reset(self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None):
@@ -183,12 +183,6 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
         reward, terminated, truncated, info = jax.device_get(self._last[2:])
         infos = {key: value for name in info for key, value in ((name, info[name]), (f"_{name}", counted))}
         return np.asarray(images), reward.astype(np.float64), terminated, truncated, infos
-
-    def render(self) -> tuple[np.ndarray, ...] | None:
-        if not self._can_render():
-            return None
-        images = jax.vmap(lambda state: render(state, RENDER_SIZE, goals=self.core.goals))(self.state)
-        return tuple(np.array(images))
 
 
 def _begun(last: Any) -> Any:

@@ -39,10 +39,9 @@ class EnvSpec:
     def __post_init__(self):
         if not self.scenes or not all(self.scenes):
             raise ValueError(f"{self.name!r} needs at least one scene, and each scene at least one sprite.")
-        if self.max_steps < 1:
-            raise ValueError(f"max_steps of {self.name!r} is {self.max_steps}; it must be at least 1.")
-        if self.image_size < 8:
-            raise ValueError(f"image_size of {self.name!r} is {self.image_size}; it must be at least 8.")
+        for field, value, least in (("max_steps", self.max_steps, 1), ("image_size", self.image_size, 8)):
+            if value < least:
+                raise ValueError(f"{field} of {self.name!r} is {value}; it must be at least {least}.")
         if not 0.0 <= self.motion_noise < math.inf:
             raise ValueError(f"motion_noise of {self.name!r} is {self.motion_noise}; it must be finite and at least 0.")
         try:
