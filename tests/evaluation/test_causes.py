@@ -1,14 +1,21 @@
 """Where reward is lost: agents that lack one thing lose by that one."""
 
+import json
+import sys
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from cobra_rl.agents.planners import Choice
-from cobra_rl.evaluation.causes import CAUSES, four_searches
 from cobra_rl.evaluation.task import knowing, random_policy, visited
+from cobra_rl.show.results import RESULTS
 from cobra_rl.spriteworld import make
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+from causes import CAUSES, four_searches, show
 
 ENV = make("goal_finding_new_shape")  # one sprite, to be brought to the centre
 SCENES, PROPOSALS = 32, 128  # as many proposals as the search that knows all has
@@ -94,3 +101,14 @@ def test_scenes_are_those_of_play():
     assert (states.step[:16] == 0).all()
     assert (states.step < ENV.max_steps).all()
     assert not jax.vmap(ENV.evaluate)(states)[1][states.step > 0].any()
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_causes_are_printed(width, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    show(json.loads((RESULTS / "causes_sorting_released.json").read_text())["figures"]["seeds"], 64)
+    text = capsys.readouterr().out
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert "…" not in text  # nothing is cut off
+    for part in ("to gain", "imagination", "2.51", "-0.38"):
+        assert part in text

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cobra_rl.show.results import RESULTS, read_explore, read_suite, read_vision
-from cobra_rl.show.tables import print_causes, print_explore, print_result, print_suite, print_vision
+from cobra_rl.show.tables import print_explore, print_result, print_suite, print_vision
 
 RECORD = json.loads((RESULTS / "solve" / "sorting.json").read_text())
 
@@ -68,11 +68,3 @@ def test_metrics_are_printed_with_their_targets(width, capsys):
 def test_metrics_that_another_world_lacks_are_left_out(width, capsys):
     print_vision({"stars": {"mse": 0.25}})
     assert "FG-ARI" not in printed(capsys, width)
-
-
-def test_causes_are_printed(width, capsys):
-    seeds = json.loads((RESULTS / "causes_sorting_released.json").read_text())["figures"]["seeds"]
-    print_causes(seeds, 64)
-    text = printed(capsys, width)
-    for text_part in ("to gain", "imagination", "2.51", "-0.38"):
-        assert text_part in text

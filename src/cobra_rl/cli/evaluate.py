@@ -9,16 +9,14 @@ import tyro
 from cobra_rl.agent import Agent
 from cobra_rl.cli.options import check_file, check_range, command_line
 from cobra_rl.environments import load_environment
-from cobra_rl.evaluation.causes import reward_lost
 from cobra_rl.evaluation.explore import evaluate_explore
 from cobra_rl.evaluation.task import greedy_scores
 from cobra_rl.evaluation.vision import evaluate_suite, evaluate_vision
 from cobra_rl.show.results import write_evaluation
-from cobra_rl.show.tables import print_causes, print_explore, print_result, print_vision
+from cobra_rl.show.tables import print_explore, print_result, print_vision
 from cobra_rl.spriteworld import Spriteworld
 from cobra_rl.worlds import load_vision, load_world
 
-LOST_SCENES = 64  # for `--causes`
 TEST_SEED = 1919  # of the episodes of `cobra evaluate RUN`: others than those at the end of the run
 
 
@@ -31,8 +29,6 @@ class EvaluateRun:
     world: Path | None = None
     """Where the run's world lies now, if it was moved. Default: beside the run, or where the run recorded it."""
     episodes: int = 200  # Greedy episodes in each mode.
-    causes: bool = False
-    """Also where reward is lost: by proposals, by vision and reward predictor, by imagination. Minutes per seed."""
     out: Path | None = None  # Where to write the metrics as JSON. Default: they are only printed.
 
     def run(self) -> None:
@@ -46,8 +42,6 @@ class EvaluateRun:
         rows = [self._row(seed) for seed in seeds]
         metrics = settings | {"episodes": self.episodes, "seeds": rows}
         print_result(metrics)
-        if self.causes:
-            print_causes(rows, LOST_SCENES)
         write_metrics(self.out, metrics)
 
     def _row(self, seed: int) -> dict[str, Any]:
@@ -55,14 +49,7 @@ class EvaluateRun:
         agent = Agent.load(self.run_folder, seed, self.world)
         assert agent.problem is not None
         envs = agent.problem.environments()
-        row = {"seed": seed} | greedy_scores(agent.policy, agent.params, envs, self.episodes, TEST_SEED)
-        for mode, env in envs.items() if self.causes else ():
-            if not isinstance(env, Spriteworld):
-                raise ValueError("--causes needs an environment whose true state is known: a Spriteworld.")
-            print(f"seed {seed}: where reward is lost, {mode} mode", flush=True)
-            lost = reward_lost(agent.config, agent.params, env, LOST_SCENES, TEST_SEED)
-            row |= {f"{name}, {mode}": value for name, value in lost.items()}
-        return row
+        return {"seed": seed} | greedy_scores(agent.policy, agent.params, envs, self.episodes, TEST_SEED)
 
 
 @dataclass(frozen=True)

@@ -96,19 +96,6 @@ def print_suite(results: Sequence[Record | TaskResult]) -> None:
     console.print(table)
 
 
-def print_causes(seeds: Sequence[Record], scenes: int) -> None:
-    """Prints what reward a step could gain, and by what it was lost: of each seed, means named "CAUSE, MODE"."""
-    ending = f", {MODES[0]}"
-    causes = [name.removesuffix(ending) for name in seeds[0] if name.endswith(ending)]
-    title = f"Reward to gain in a step, and lost by what: means over {scenes} scenes that the agent came to"
-    table = _table(title, "", *causes)
-    for mode in MODES:
-        for seed in seeds:
-            values = (seed[f"{name}, {mode}"] for name in causes)
-            table.add_row(f"seed {seed['seed']}, {mode}", *(f"{round(value, 2) + 0.0:.2f}" for value in values))
-    Console().print(table)
-
-
 def _print_metrics(title: str, metrics: Metrics, rows: Mapping[str, Metric]) -> None:
     """Prints a row per metric with its target; metrics that were not measured are left out."""
     table = _table(title, "", "measured", "target")

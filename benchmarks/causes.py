@@ -8,10 +8,16 @@ Four searches, in scenes that the agent comes to; what each one's action truly b
     chosen     the agent: goes by the reward predictor, and imagines what they lead to
 
 From each to the next, reward is lost by one thing more: proposals; vision and reward predictor; imagination.
+
+    .venv/bin/python benchmarks/causes.py RUN [--scenes 64] [--out results/causes.json]
+
+RUN is a run of `cobra solve` in a Spriteworld. It takes minutes per seed.
 """
 
+import argparse
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -19,13 +25,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
+from record import write
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
 
+from cobra_rl.agent import Agent
 from cobra_rl.agents.cobra import CobraParams, choose, cobra_policy
 from cobra_rl.agents.planners import Choice
 from cobra_rl.config import TaskConfig
 from cobra_rl.evaluation.task import knowing, noise_free, visited
-from cobra_rl.spriteworld import EnvState, Spriteworld
+from cobra_rl.spriteworld import MODES, EnvState, Spriteworld
 
+SEED = 1919  # of the episodes whose scenes are looked at
 CAUSES = ("proposals", "vision and reward", "imagination")
 Find = Callable[[Any, EnvState, PRNGKeyArray], Choice]  # the agent's own search
 Look = Callable[[Any, Array], Array]  # what it takes pictures [P, H, W, 3] to be worth
@@ -82,3 +94,47 @@ def four_searches(env: Spriteworld, find: Find, look: Look, reward_cap: float | 
         return jax.tree.map(lambda reward: jnp.clip(reward, max=reward_cap), found)
 
     return lambda params, *rows: jax.lax.map(lambda row: compare(params, *row), rows)
+
+
+def measure(run: Path, seed: int, scenes: int) -> dict[str, float]:
+    """Measure the agent of one seed of a run in both modes: means named "CAUSE, MODE"."""
+    agent, row = Agent.load(run, seed), {"seed": seed}
+    assert agent.problem is not None
+    for mode, env in agent.problem.environments().items():
+        if not isinstance(env, Spriteworld):
+            raise SystemExit("This needs an environment whose true state is known: a Spriteworld.")
+        print(f"seed {seed}: where reward is lost, {mode} mode", flush=True)
+        lost = reward_lost(agent.config, agent.params, env, scenes, SEED)
+        row |= {f"{name}, {mode}": value for name, value in lost.items()}
+    return row
+
+
+def show(seeds: Sequence[Mapping[str, float]], scenes: int) -> None:
+    """Print what reward a step could gain and by what it was lost, a row per seed and mode."""
+    title = f"Reward to gain in a step, and lost by what: means over {scenes} scenes that the agent came to"
+    names = ("to gain", *CAUSES)
+    table = Table("", *names, title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for mode in MODES:
+        for seed in seeds:
+            values = (seed[f"{name}, {mode}"] for name in names)
+            table.add_row(f"seed {seed['seed']}, {mode}", *(f"{round(value, 2) + 0.0:.2f}" for value in values))
+    Console().print(table)
+
+
+def main() -> None:
+    """Measure all seeds of a run, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, help="a run of `cobra solve`, such as runs/solve/sorting")
+    parser.add_argument("--scenes", type=int, default=64, help="scenes per seed and mode")
+    parser.add_argument("--out", type=Path, help="where to write the numbers as JSON; by default they are only printed")
+    options = parser.parse_args()
+    settings = Agent.settings(options.run)
+    seeds = sorted(int(path.parent.name.removeprefix("seed")) for path in options.run.glob("seed*/reward"))
+    rows = [measure(options.run, seed, options.scenes) for seed in seeds]
+    show(rows, options.scenes)
+    if options.out:
+        write(options.out, figures=settings | {"scenes": options.scenes, "seeds": rows})
+
+
+if __name__ == "__main__":
+    main()
