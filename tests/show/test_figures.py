@@ -10,8 +10,7 @@ from PIL import Image
 
 from cobra_rl import cli
 from cobra_rl.agent import Agent
-from cobra_rl.evaluation.explore import explore_scenes
-from cobra_rl.evaluation.vision import TEST_SEED
+from cobra_rl.evaluation.vision import TEST_SEED, fixed_scenes
 from cobra_rl.models.world import WorldModel
 from cobra_rl.show.figures import FIGURES, tasks, vision, write
 from cobra_rl.show.figures.exploration import LEVELS, deformed_grid
@@ -102,7 +101,7 @@ def test_a_world_of_other_actions_is_refused(world):
 
 def test_the_deformation_mirrors_where_the_policy_does(world):
     """Beyond the frame the policy's actions are mirrored into it; cut off, they would pile up at its border."""
-    scenes = explore_scenes(exploration_env(world), 100, TEST_SEED)
+    scenes = fixed_scenes(exploration_env(world), 100, 1, TEST_SEED)
     slots = world.encode(scenes.images[:1])[0]
     further = eqx.tree_at(_bias, world, _bias(world).at[3].add(0.5))  # the first dimension of the motion click
     lattice, deformed = deformed_grid(world, slots, 2)[..., 0], deformed_grid(further, slots, 2)[..., 0]

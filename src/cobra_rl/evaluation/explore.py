@@ -19,11 +19,6 @@ from cobra_rl.spriteworld.sprites import front_most
 PROPOSALS = 128
 
 
-def explore_scenes(env: Spriteworld, scenes: int = 1000, seed: int = vision.VALIDATION_SEED) -> Scenes:
-    """Draw initial scenes with at least one sprite; the same for the same arguments."""
-    return vision.fixed_scenes(env, scenes, min_sprites=1, seed=seed)
-
-
 @jax.jit
 @jax.vmap
 def _struck(sprites: Sprites, actions: Float[Array, "P A"]) -> Int[Array, " P"]:
@@ -57,7 +52,7 @@ def explore_scores(env: Environment, scenes: int) -> Scorer:
     if not isinstance(env, Spriteworld):
         states, images = vision.fresh_frames(env, scenes)
         return Scorer(images, lambda world: pixel_scores(world, env, states, images))
-    data = explore_scenes(env, scenes)
+    data = vision.fixed_scenes(env, scenes, min_sprites=1)
 
     def score(world: WorldModel) -> Scores:
         looked = pushing.look(world, env, data)
@@ -80,7 +75,7 @@ def pixel_scores(world: WorldModel, env: Environment, states: Any, images: visio
     uniform = np.asarray(jax.random.uniform(act_key, (len(images), env.action_size)))
     proposed = np.asarray(world.propose(slots, policy_key, 1))[:, 0]
     step = pushing.stepping(env)
-    after, after_proposed = (np.asarray(step(keys, states, actions).images) for actions in (uniform, proposed))
+    after, after_proposed = (np.asarray(step(keys, states, actions)[1]) for actions in (uniform, proposed))
     errors = pushing.compare_errors(world, slots, np.asarray(world.imagine(slots, uniform).slots), after)
     return {
         **{name: errors[name] for name in ("ratio_to_encoded", "ratio_to_unchanged")},
@@ -94,7 +89,7 @@ def evaluate_explore(
 ) -> dict[str, float | list[float]]:
     """Measure all scores on held-out scenes, by default of exploration; roll-outs have a number for each step."""
     env = env or make("exploration")
-    data = explore_scenes(env, scenes, seed)
+    data = vision.fixed_scenes(env, scenes, 1, seed)
     looked = pushing.look(world, env, data)
     key = jax.random.key(seed)
     proposals = np.asarray(world.propose(looked.slots, key, PROPOSALS))
