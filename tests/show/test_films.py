@@ -14,8 +14,8 @@ from cobra_rl.config import EXPLORE, TASK, VISION
 from cobra_rl.evaluation.task import knowing, random_policy
 from cobra_rl.models.reward import Reward
 from cobra_rl.models.world import WorldModel, make_exploration, make_transition, make_vision
+from cobra_rl.show.figures.tasks import FILM_FRAMES, report_run
 from cobra_rl.show.films import PAUSE, film, film_random, picture, play, save_gif, watch
-from cobra_rl.show.report_run import FRAMES, report_result
 from cobra_rl.show.results import RESULTS
 from cobra_rl.spriteworld import make
 from cobra_rl.spriteworld.base import TimeStep
@@ -98,9 +98,9 @@ def test_watching_shows_scene_slots_and_imagination(agent, tmp_path):
 def test_a_finished_run_is_drawn(agent, tmp_path):
     result = json.loads((RESULTS / "demo.json").read_text())
     envs = {mode: make("goal_finding_new_shape", mode) for mode in ("train", "test")}
-    curve_file, film_file = report_result(result, tmp_path, agent, envs)
+    curve_file, film_file = report_run(result, tmp_path, agent, envs)
     with Image.open(film_file) as gif:
-        assert gif.n_frames <= FRAMES
+        assert gif.n_frames <= FILM_FRAMES
         assert gif.width > 2 * gif.height * 0.9
     with Image.open(curve_file) as curve:
         assert np.asarray(curve.convert("RGB")).std() > 10.0

@@ -14,8 +14,8 @@ from PIL import Image
 
 from cobra_rl import cli
 from cobra_rl.show.figures import Drawn
-from cobra_rl.show.page import page, write_report
-from cobra_rl.show.page.page import FILMS, Picture, build, gather_figures, gather_films
+from cobra_rl.show.page import page
+from cobra_rl.show.page.page import FILMS, Picture, build, gather_figures, gather_films, write_report
 from cobra_rl.show.results import RESULTS
 from cobra_rl.worlds import SHIPPED
 

@@ -39,17 +39,16 @@ class EvaluateRun:
         seeds = sorted(int(path.parent.name.removeprefix("seed")) for path in self.run_folder.glob("seed*/reward"))
         if not seeds:
             raise ValueError(f"{self.run_folder} holds no agent yet: the run was stopped before its first save.")
-        rows = [self._row(seed) for seed in seeds]
+        rows = []
+        for seed in seeds:
+            print(f"seed {seed}: {self.episodes} greedy episodes in each mode", flush=True)
+            agent = Agent.load(self.run_folder, seed, self.world)
+            assert agent.problem is not None
+            envs = agent.problem.environments()
+            rows.append({"seed": seed} | greedy_scores(agent.policy, agent.params, envs, self.episodes, TEST_SEED))
         metrics = settings | {"episodes": self.episodes, "seeds": rows}
         print_result(metrics)
         write_metrics(self.out, metrics)
-
-    def _row(self, seed: int) -> dict[str, Any]:
-        print(f"seed {seed}: {self.episodes} greedy episodes in each mode", flush=True)
-        agent = Agent.load(self.run_folder, seed, self.world)
-        assert agent.problem is not None
-        envs = agent.problem.environments()
-        return {"seed": seed} | greedy_scores(agent.policy, agent.params, envs, self.episodes, TEST_SEED)
 
 
 @dataclass(frozen=True)

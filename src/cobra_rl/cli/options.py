@@ -25,10 +25,7 @@ Preset = Literal["debug", "laptop", "paper"]
 
 
 def parse_command(kind: type, name: str, words: list[str]) -> Any:
-    """Make a command, a dataclass, from the options that follow its name; a mistake is said and ends the process.
-
-    If it has `presets`, `--preset` chooses its configuration, and each leaf of that is an option of its own.
-    """
+    """Make a command, a dataclass, from its options; with `presets`, each leaf of their configuration is an option."""
     default = None
     if presets := getattr(kind, "presets", None):
         first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)  # other options' defaults depend on it
@@ -44,12 +41,6 @@ def check_range(name: str, value: int | float | None, low: int | float, high: in
     if value is not None and not low <= value <= high:
         allowed = f"be at least {low:,}" if high == math.inf else f"lie between {low:,} and {high:,}"
         raise ValueError(f"--{name} is {value}; it must {allowed}.")
-
-
-def check_folder(name: str, path: Path | None) -> None:
-    """Refuse a folder to read from that is not there, before any work is done."""
-    if path is not None and not path.is_dir():
-        raise ValueError(f"--{name} is {path}, which is no folder.")
 
 
 def check_file(name: str, path: Path | None, suffix: str = "") -> None:

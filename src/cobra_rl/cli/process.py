@@ -7,8 +7,7 @@ import sys
 def use_huge_pages() -> None:
     """Start this process again with glibc's allocator using huge pages: a training step on a CPU is a quarter faster.
 
-    The allocator reads its settings only at the start of a process. Nothing is done elsewhere than on Linux, or where
-    the user has set them.
+    The allocator reads its settings only at the start of a process; a user's own settings are left alone.
     """
     if sys.platform == "linux" and "GLIBC_TUNABLES" not in os.environ and "pytest" not in sys.modules:
         os.environ["GLIBC_TUNABLES"] = (

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from tyro.extras import literal_type_from_choices
 
-from cobra_rl.cli.options import check_file, check_folder
 from cobra_rl.show.figures import FIGURES, write
-from cobra_rl.show.page import write_report
+from cobra_rl.show.page.page import write_report
 from cobra_rl.show.results import RESULTS
 from cobra_rl.worlds import load_world
 
@@ -33,11 +32,9 @@ class Figures:
     out: Path = Path("runs", "figures")  # Output folder.
 
     def run(self, agents: Agents | None = None) -> None:
-        """Draw, and say where each figure lies; of all, those are drawn whose results exist.
-
-        `agents` solve the tasks in the figure `solving`; by default the shipped ones.
-        """
-        check_folder("results", self.results)
+        """Draw, and say where figures lie; of all, those that can be drawn. `agents` solve the tasks in `solving`."""
+        if self.results is not None and not self.results.is_dir():
+            raise ValueError(f"--results is {self.results}, which is no folder.")
         world = load_world(self.world)
         for name in self.names or FIGURES:
             print(f"{name}: drawing", flush=True)
@@ -65,8 +62,6 @@ class Report:
 
     def run(self, agents: Agents | None = None) -> None:
         """Write the page, and say where it lies; `agents` are as in `Figures`."""
-        check_file("out", self.out)
-        check_folder("results", self.results)
         results, say = self.results or RESULTS, lambda text: print(text, flush=True)
         path = write_report(self.out, self.figures, results, self.world, agents, say)
         print(f"The report ({path.stat().st_size / 1e6:.1f} MB, opens in any browser): {path}")

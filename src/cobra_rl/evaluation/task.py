@@ -22,7 +22,7 @@ CONTEXT = {"random": "random policy", "bound": "one-step search that knows all"}
 Envs = Mapping[str, Environment]  # by mode, such as {"train": ..., "test": ...}
 SIDE_BY_SIDE = 16  # episodes; more take longer per image, and wait longer for the last one
 
-_compiled_act = functools.cache(lambda act: eqx.filter_jit(act))  # once for all environments
+compiled_act = functools.cache(lambda act: eqx.filter_jit(act))  # it takes longest, and once is enough for all tasks
 
 
 class Played(NamedTuple):
@@ -42,10 +42,7 @@ class Playing(NamedTuple):
 
 
 def play_episodes(policy: Policy, params: Any, env: Environment, episodes: int, seed: int) -> Played:
-    """Play episodes from fresh scenes, each to its end; policy and environment compile once each.
-
-    `seed` decides scenes, noise and actions; an episode's do not depend on how many are played.
-    """
+    """Play episodes, each to its end; what happens in one is decided by `seed`, and not by how many are played."""
     played = Played(np.zeros(episodes, bool), np.zeros(episodes), np.zeros(episodes, int))
     turns, left = _turns(policy, params, env, seed, limit=episodes), episodes
     while left:
@@ -70,7 +67,7 @@ def _turns(policy: Policy, params: Any, env: Environment, seed: int, limit: int)
 
     Where one of the first `limit` episodes ends, the next that nobody plays yet takes its place.
     """
-    (begin, look, advance), act = _compiled(env), _compiled_act(policy.act)
+    (begin, look, advance), act = _compiled(env), compiled_act(policy.act)
     key, numbers = jax.random.key(seed), jnp.int32(limit)
     playing = begin(key)
     while True:
@@ -131,10 +128,7 @@ def noise_free(env: Spriteworld) -> Spriteworld:
 
 @functools.cache
 def knowing(env: Spriteworld, proposals: int = 128) -> Policy:
-    """Return an upper bound: the one-step search with the true state, the true noise-free dynamics and the true task.
-
-    It compares actions that click at random points near a random sprite's centre.
-    """
+    """Return an upper bound: a one-step search, with clicks near sprites, that knows state, task and dynamics."""
     still = noise_free(env)
 
     def best(state: EnvState, key: PRNGKeyArray) -> Float[Array, " A"]:
@@ -152,10 +146,7 @@ def knowing(env: Spriteworld, proposals: int = 128) -> Policy:
 
 
 def context(envs: Envs, episodes: int, seed: int) -> dict[str, dict[str, float]]:
-    """Measure what an agent is compared with: a random policy and, in Spriteworld, the bound that knows all.
-
-    For "random" and "bound" it returns success by mode ("train") and the last reward ("reward_train").
-    """
+    """Measure success ("train") and last reward ("reward_train") of a random policy and, in Spriteworld, the bound."""
     found: dict[str, dict[str, float]] = {}
     for mode, env in envs.items():
         bound = {"bound": knowing(env)} if isinstance(env, Spriteworld) else {}
@@ -167,10 +158,7 @@ def context(envs: Envs, episodes: int, seed: int) -> dict[str, dict[str, float]]
 
 
 def normalised_reward(scores: Mapping[str, float], context: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Put `greedy_scores`' last rewards on a scale where, by `context`, a random policy has 0 and the bound has 1.
-
-    Modes without a bound above the random policy are left out.
-    """
+    """Put the last rewards of `greedy_scores` on a scale from a random policy (0) to a bound above it (1)."""
     low, high = context.get("random", {}), context.get("bound", {})
     names = [name for name in high if name.startswith("reward_") and high[name] > low[name]]
     return {f"normalised_{name}": (scores[name] - low[name]) / (high[name] - low[name]) for name in names}

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +15,7 @@ from PIL import Image, ImageDraw
 
 from cobra_rl.agent import Agent
 from cobra_rl.agents.base import Policy
+from cobra_rl.evaluation.task import compiled_act
 from cobra_rl.spriteworld import Spriteworld, make, render
 from cobra_rl.spriteworld.base import Environment, auto_reset
 from cobra_rl.spriteworld.names import MODES, SUITE, TASKS
@@ -24,7 +24,6 @@ Frame = UInt8[np.ndarray, "_ _ 3"]  # of any size
 PAUSE = 3  # frames that the end of an episode is shown
 CAPTIONS = ("the scene, and what it does", "the slots that it sees", "what it imagines")  # of what `watch` films
 SLOTS = ("#262626", "#e69e00", "#57b5e8", "#009e73", "#f0e342", "#0073b3", "#d65e00", "#cc78a6")  # colours of slots
-Moment = tuple[Any, Array | None, Frame]  # a state, the action taken there, and their picture
 Progress = Callable[[int, int], None]  # (frames that there are, frames that there will be) -> None
 
 
@@ -39,7 +38,7 @@ class Episode(NamedTuple):
 def play(policy: Policy, params: Any, env: Environment, key: PRNGKeyArray) -> Episode:
     """Play an episode from a fresh scene to its end; the policy acts on images, or on states if it says so."""
     initial, draw, advance = _compiled(env)
-    act = _compiled_act(policy)
+    act = compiled_act(policy.act)
     states, actions, success, done = [initial(key)], [], False, False
     while not done:
         act_key, step_key = jax.random.split(jax.random.fold_in(key, len(states)))
@@ -108,8 +107,8 @@ def film_suite(*, variant: str, seed: int, **options: Any) -> list[Frame]:
     return list(np.concatenate(rows, axis=1))
 
 
-def _moments(policy: Policy, params: Any, env: Environment, seed: int, size: int) -> Iterator[Moment]:
-    """Play episodes without end; the last picture of each is framed and stays for a while."""
+def _moments(policy: Policy, params: Any, env: Environment, seed: int, size: int) -> Iterator[tuple]:
+    """Play episodes without end: states, actions, pictures; the last picture of each is framed and stays a while."""
     for number in itertools.count():
         episode = play(policy, params, env, jax.random.fold_in(jax.random.key(seed), number))
         for state, action in zip(episode.states, episode.actions, strict=False):
@@ -121,12 +120,6 @@ def _moments(policy: Policy, params: Any, env: Environment, seed: int, size: int
 @functools.cache
 def _compiled(env: Environment) -> tuple[Callable, Callable, Callable]:
     return jax.jit(env.initial), jax.jit(env.draw), jax.jit(env.advance)
-
-
-@functools.cache
-def _compiled_act(policy: Policy) -> Callable:
-    """Compile acting apart from the environment: it takes longest, and once is enough for all tasks."""
-    return eqx.filter_jit(policy.act)
 
 
 def picture(env: Environment, state: Any, size: int, action: ArrayLike | None = None) -> Frame:

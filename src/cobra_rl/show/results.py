@@ -80,7 +80,6 @@ TASK: dict[str, Metric] = {
     "steps_to_90": Metric("steps to 90 %"),
     "episodes_to_90": Metric("episodes to 90 %"),
 }
-SOLVED = 0.9  # success from which on a task counts as solved
 
 
 class Evaluation(NamedTuple):

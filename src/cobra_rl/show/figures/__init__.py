@@ -1,8 +1,6 @@
-"""The paper's figures, a module for those that belong together.
+"""The paper's figures: functions (world, results) -> Drawn, the figure with its caption.
 
-A figure is a function (world, results) -> Drawn: it takes a world model and a folder of results, uses what it needs of
-them (a FileNotFoundError says what it lacks), and returns the figure with its caption. `solving` can also be given the
-agents to draw.
+Each takes a world model and a folder of results and uses what it needs; a FileNotFoundError says what it lacks.
 """
 
 from collections.abc import Mapping

@@ -151,10 +151,7 @@ def _rollouts(world: WorldModel, rows: int, columns: int, size: tuple[float, flo
 
 
 def _roll(world: WorldModel, number: int) -> tuple[list[np.ndarray], list[np.ndarray], Float[np.ndarray, " 2"]]:
-    """Return pictures of the truth and of the imagination, and where the sprite begins.
-
-    The sprite is the topmost whose straight way through the middle of the frame stays inside it.
-    """
+    """Push a scene's topmost sprite through the middle: pictures of truth and imagination, and where it began."""
     scenes = _scenes(world)
     several = np.nonzero(np.asarray(scenes.sprites.alive).sum(axis=1) >= 3)[0]
     scene = jax.tree.map(lambda leaf: leaf[several[number : number + 1]], scenes)

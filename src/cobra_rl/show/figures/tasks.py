@@ -14,10 +14,11 @@ from cobra_rl.agent import Agent
 from cobra_rl.evaluation.statistics import Summary, bootstrap_interval, count, interquartile_mean
 from cobra_rl.evaluation.task import CONTEXT, WINDOW
 from cobra_rl.models.world import WorldModel
-from cobra_rl.show.figures.style import COLORS, Drawn, caption, label, show
-from cobra_rl.show.films import Frame, picture, play
-from cobra_rl.show.results import Suite, TaskResult, read_suite
+from cobra_rl.show.figures.style import COLORS, Drawn, caption, label, show, write
+from cobra_rl.show.films import Frame, beside, film, picture, play, save_gif
+from cobra_rl.show.results import Record, Suite, TaskResult, read_suite, task_result
 from cobra_rl.spriteworld import make
+from cobra_rl.spriteworld.base import Environment
 from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE
 
 HEADINGS = {"train": "training mode", "test": "robustness mode"}
@@ -30,6 +31,7 @@ SERIES = {  # what was run, as `read_suite` calls it -> the colour and the label
 SPARSE_KINDS = {"solve-sparse": ("cobra", "value predictor"), "solve-sparse-reward": ("reward", "reward predictor")}
 POINTS = 60  # of an average curve
 FRAMES, SIZE, SEED = 5, 160, 3  # of `solving`
+FILM_FRAMES, FPS, FILM_SEED = 60, 4.0, 7  # of the film of a run
 TRIES = 50  # episodes to look through for one that is long enough
 
 
@@ -81,6 +83,15 @@ def learning_curve(result: TaskResult) -> Drawn:
     _describe(axes, result.title + (", sparse reward" if result.is_sparse else ""), result.steps)
     axes.legend(frameon=False, fontsize=7, loc="center right")
     return Drawn(figure, caption("learning_curve", result=result, window=WINDOW))
+
+
+def report_run(record: Record, folder: Path, agent: Agent, envs: Mapping[str, Environment]) -> tuple[Path, Path]:
+    """Draw the learning curve of a finished run and film its agent in the environment of each mode: the two files."""
+    result, path = task_result(record), folder / "film.gif"
+    curve = write(learning_curve(result), "learning_curve", folder)
+    films = {mode: film(agent.policy, agent.params, env, FILM_FRAMES, FILM_SEED) for mode, env in envs.items()}
+    save_gif(beside({f"{result.title}, {mode}": frames for mode, frames in films.items()}), path, FPS)
+    return curve, path
 
 
 def sparse(_: WorldModel, results: Path) -> Drawn:

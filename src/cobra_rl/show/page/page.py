@@ -54,13 +54,9 @@ def write_report(
     agents: Callable[[str], Agent] | None = None,
     say: Say = print,
 ) -> Path:
-    """Draws the figures that are missing and writes the page, a single HTML file that opens anywhere.
+    """Draws the figures that the folder `figures` lacks and writes the page, a single HTML file that opens anywhere.
 
-    Args:
-        figures: folder of the figures; those that it lacks are drawn into it.
-        results: folder of results, laid out as `show.results` describes.
-        world: folder of the world model that figures are drawn from; None: the shipped one.
-        agents: the agent to draw for each task; None: the shipped ones.
+    What is drawn are the world in the folder `world` and the agent that `agents` gives for each task; None: as shipped.
     """
     if not results.is_dir():
         raise FileNotFoundError(f"--results is {results}, which is no folder of results.")
