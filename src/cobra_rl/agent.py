@@ -1,10 +1,4 @@
-"""A trained agent as a person uses it: pictures in, actions out. Agents are values: saved, loaded, learnt.
-
-agent = Agent.pretrained("sorting")          # shipped
-agent = Agent.load("runs/solve/sorting")     # of a run of `cobra solve`
-agent = Agent.learn(env, steps=300)          # of a world and a task of your own
-action = agent.act(image)                    # uint8 [H, W, 3] -> [A] in [0, 1]
-"""
+"""A trained agent as a person uses it: pictures in, actions out. Agents are values: saved, loaded, learnt."""
 
 import tempfile
 from collections.abc import Mapping
@@ -23,11 +17,12 @@ from cobra_rl.config import TASK, TaskConfig
 from cobra_rl.environments import Problem, as_environment
 from cobra_rl.models.reward import Reward, RewardConfig
 from cobra_rl.models.world import WorldModel
-from cobra_rl.runtime.run import open_run, read_run
+from cobra_rl.runtime.run import open_run
+from cobra_rl.runtime.storage import read_json
 from cobra_rl.runtime.typed import from_json
 from cobra_rl.runtime.weights import load_weights, read_config, save_weights
 from cobra_rl.spriteworld.names import MODES
-from cobra_rl.worlds import SHIPPED, WEIGHTS, find_world, load_world, world_sha256
+from cobra_rl.worlds import SHIPPED, WEIGHTS, find_world, load_world, world_record, world_sha256
 
 TASKS = WEIGHTS / "tasks"  # a small run of `cobra solve` each
 _choose = eqx.filter_jit(choose_batch)
@@ -44,14 +39,9 @@ class Agent:
         problem: Problem | None = None,
         world_folder: Path | str | None = None,
     ):
-        """Put an agent together.
+        """Put an agent together: what it knows of the world, what it wants, and how it plans.
 
-        Args:
-            world: The world model; without its exploration policy, proposals are uniform.
-            predictor: What is wanted.
-            config: Names the planner and its size.
-            problem: What it learnt, if that is known.
-            world_folder: Where the world lies; None is the shipped one.
+        `problem` is what it learnt, if that is known; `world_folder` is where the world lies, None is the shipped one.
         """
         uses_policy = problem is None or problem.exploration_policy
         self.world = world if uses_policy else world.without_policy()
@@ -79,34 +69,27 @@ class Agent:
     def act_batch(
         self, images: Array | np.ndarray, keys: Key[Array, " B"], epsilon: Float[Array, ""] | float = 0.0
     ) -> Float[Array, "B A"]:
-        """Choose an action for each of several pictures: pure, compiled, and usable within compiled code.
+        """Choose an action for each of several pictures uint8 [B, H, W, 3]; pure, also within compiled code.
 
-        Args:
-            images: The pictures, uint8 [B, H, W, 3].
-            keys: A random key for each.
-            epsilon: Share of random choices among the proposals; 0 is greedy. Another value does not compile anew.
+        `epsilon` is the share of random choices among the proposals; another value does not compile anew.
         """
         slots = self.world.encode(images)
         return _choose(self.config, self.params, slots, keys, jnp.asarray(epsilon, jnp.float32))
 
     def save(self, folder: str | Path) -> Path:
         """Save the agent in a new folder, or one that holds the same agent; `Agent.load` and `cobra watch` take it."""
-        folder, place = Path(folder), find_world(self.world_folder)
-        path = "shipped" if place == SHIPPED else str(place.resolve())
-        settings = {"phase": "task", "problem": self.problem or Problem("unknown"), "config": self.config}
-        settings["world"] = {"sha256": world_sha256(place), "path": path}
+        folder, problem = Path(folder), self.problem or Problem("unknown")
+        world = world_record(find_world(self.world_folder))
+        settings = {"phase": "task", "problem": problem, "config": self.config, "world": world}
         open_run(folder, settings, {"problem": Problem("unknown"), "config": TaskConfig()}, command="Agent.save")
         save_weights(folder / "seed0" / "reward", *reward_weights(self.predictor, self.world))
         return folder
 
     @classmethod
     def load(cls, run: str | Path, seed: int | None = None, world: str | Path | None = None) -> "Agent":
-        """Load the agent of a run of `cobra solve`, with the world that it learnt in; any other world is refused.
+        """Load the agent of a seed (by default the first) of a run of `cobra solve`, with the world that it learnt in.
 
-        Args:
-            run: The run's folder.
-            seed: Which of its seeds; by default the first.
-            world: Where its world lies now; by default beside the run, or where the run recorded it.
+        `world` is where that lies now: by default beside the run, or where the run recorded it. Any other is refused.
         """
         folder = Path(run)
         settings = cls.settings(folder)
@@ -145,17 +128,11 @@ class Agent:
         final: int = 100,
         name: str | None = None,
     ) -> "Agent":
-        """Learn a world and a task of your own from so many rewarded steps; the rest is as the world knows it.
+        """Learn a task of your own from rewarded steps in a world that is known, by default the shipped one.
 
-        Args:
-            env: An Environment, an EnvSpec, or a mapping of "train" and "test" to these.
-            steps: Rewarded environment steps.
-            seed: Random seed of the predictor and of play.
-            config: The agent; note that rewards above `config.reward_cap` are learnt as that.
-            world: Folder of a world; by default the shipped one.
-            folder: Where log, checkpoints and result.json go, as of `cobra solve`; by default a temporary folder.
-            final: Greedy episodes at the end, in each mode.
-            name: What the task is called; by default as its EnvSpec is.
+        `env` is an Environment, an EnvSpec, or a mapping of "train" and "test" to these; it is called `name`, or as
+        its EnvSpec is. Rewards above `config.reward_cap` are learnt as that. Log, checkpoints and result.json, with
+        `final` greedy episodes in each mode, go to `folder`, as of `cobra solve`; by default a temporary one.
         """
         from cobra_rl.phases.task import solve
 
@@ -173,7 +150,12 @@ class Agent:
     @staticmethod
     def settings(run: str | Path) -> dict[str, Any]:
         """Return what a run was asked for."""
-        settings = read_run(Path(run), "run of `cobra solve`")
+        path = Path(run) / "run.json"
+        if not path.exists():
+            raise FileNotFoundError(f"{run} is no run of `cobra solve`: it has no run.json.")
+        settings = read_json(path).get("settings")
+        if not isinstance(settings, dict):
+            raise ValueError(f"{path} does not hold the settings of a run of `cobra solve`.")
         if settings.get("phase") != "task":
             raise ValueError(f"{run} is no run of `cobra solve`, but of `cobra train {settings.get('phase')}`.")
         return settings

@@ -1,10 +1,4 @@
-"""A world is a folder: vision, transition model and exploration policy, what they are and what they were trained on.
-
-    world.json                              sha256 of each part and of the whole
-    vision/ transition/ exploration/        weights.safetensors and config.json
-
-The transition model and the exploration policy record the vision that they were trained on; a wrong pair is refused.
-"""
+"""A world is a folder: vision, transition model and exploration policy, what they are and what they were trained on."""
 
 import hashlib
 import json
@@ -96,6 +90,11 @@ def world_sha256(folder: Path | str | None = None) -> str:
             "run the command that made it again, or take another world."
         )
     return found["sha256"]
+
+
+def world_record(place: Path) -> dict[str, str]:
+    """Return what a run records of the world in a folder: its sha256, and where it lay."""
+    return {"sha256": world_sha256(place), "path": "shipped" if place == SHIPPED else str(place.resolve())}
 
 
 def seal_world(folder: Path) -> str:

@@ -185,8 +185,7 @@ def train(
     """Train T and D in `folder` on a frozen vision; the same call goes on where the last one stopped.
 
     `vision` is a run of `cobra train vision`, its weights, or a world. The new world is left in `folder`/world and
-    returned. By default environments in this process play; whoever gives other `actors` also closes them. What the
-    environment is called (None: the suite's exploration environment) and the command that was typed go to run.json.
+    returned. By default environments in this process play; whoever gives other `actors` also closes them.
     """
     source = find_vision(vision)
     fingerprint = sha256(source)

@@ -21,9 +21,7 @@ def at(schedule: Schedule, share: float) -> float:
 
 
 def optimiser_of(
-    config: VisionConfig | ExploreConfig,
-    make: Callable[[optax.Schedule], optax.GradientTransformation],
-    warmup: int = 0,
+    config: VisionConfig | ExploreConfig, make: Callable[..., optax.GradientTransformation], warmup: int = 0
 ) -> optax.GradientTransformation:
     """Make an optimiser with clipped gradients, whose rate warms up linearly, stays, and then falls as a cosine."""
     rate, begin = config.learning_rate, int(config.decay_from * config.steps)

@@ -1,7 +1,4 @@
-"""Phase 3, want and act: an environment with reward -> a reward predictor, one seed after the other.
-
-Each seed is a run of its own in a folder within that of the whole: so seeds and steps can be added, and each resumes.
-"""
+"""Phase 3, want and act: an environment with reward -> a reward predictor; each seed is a run of its own."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -23,7 +20,7 @@ from cobra_rl.runtime import storage
 from cobra_rl.runtime.run import Diverged, Report, Weights, open_run, run
 from cobra_rl.runtime.typed import to_json
 from cobra_rl.spriteworld.base import Environment
-from cobra_rl.worlds import SHIPPED, copy_world, find_world, world_sha256
+from cobra_rl.worlds import SHIPPED, copy_world, find_world, world_record
 
 CONFIRM = 100  # greedy episodes that must confirm the 90 % of a window
 FINAL_SEED = 1905  # random seed of the greedy episodes at the end
@@ -124,23 +121,13 @@ def solve(
 ) -> dict[str, Any]:
     """Learn a task in `folder`; the same call goes on where the last one stopped, and more steps or seeds add to it.
 
-    Args:
-        config: The agent and its learning.
-        world: The world model, frozen.
-        problem: What is to be learnt.
-        folder: The run's folder; what is returned is also written to `folder`/result.json.
-        seeds: Random seeds, one after the other.
-        steps: Rewarded environment steps for each seed.
-        final: Greedy episodes at the end, in each mode.
-        envs: Environments by mode; by default those of the problem.
-        world_folder: Where the world came from; by default it is the shipped one.
-        command: What was typed, for result.json.
+    Each seed has so many rewarded `steps`, and `final` greedy episodes at the end in each mode. `envs` are by
+    default the problem's, and `world_folder`, where the world came from, the shipped one. Returns result.json.
     """
     if config.agent not in AGENTS:
         raise ValueError(f"There is no agent {config.agent!r}; choose one of {', '.join(AGENTS)}.")
     place = find_world(world_folder)
-    recorded = {"sha256": world_sha256(place), "path": "shipped" if place == SHIPPED else str(place.resolve())}
-    settings = {"phase": "task", "problem": problem, "config": config, "world": recorded, "steps": steps}
+    settings = {"phase": "task", "problem": problem, "config": config, "world": world_record(place), "steps": steps}
     settings |= {"first_seed": seeds.start, "seed_count": len(seeds), "final": final}
     defaults = {"problem": Problem(problem.task), "config": TaskConfig()}
     open_run(folder, settings, defaults, free=FREE, command=command)

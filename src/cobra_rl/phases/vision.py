@@ -56,10 +56,7 @@ def make_optimiser(config: VisionConfig) -> optax.GradientTransformation:
 
 
 class VisionPhase:
-    """The phase as the run loop takes it.
-
-    Of all reports, the weights that separate the scene best (by labels, FG-ARI, where there are sprites) are kept.
-    """
+    """The phase as the run loop takes it; it keeps the weights of the report that separated scenes best (FG-ARI)."""
 
     columns = ("fg_ari_attention", "fg_ari_decoder", "loss", "nll", "kl_latents", "kl_masks")
     read_every = 20
@@ -140,8 +137,7 @@ def train(
 ) -> VisionModel:
     """Train a vision module in `folder` on frames of random play; the same call goes on where the last one stopped.
 
-    The weights with the best validation score are kept in `folder`/weights and returned. What the environment is called
-    (None: the suite's exploration environment) and the command that was typed go to run.json.
+    The weights with the best validation score are kept and returned; `env_name` and `command` are for the records.
     """
     settings = {"phase": "vision", "config": config, "seed": seed, "env": env_name}
     open_run(folder, settings, {"config": type(config)()}, command=command)

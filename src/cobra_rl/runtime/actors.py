@@ -1,9 +1,7 @@
 """Actors play and hand over transitions, for any environment and any policy.
 
-`LocalActors` play in this process, all environments in one compiled call; `RayActors` (in `ray_actors.py`) on other
-cores or machines. What playing means is given by two pure functions, `begin` and `play`. Their `parts` are a pytree of
-what they need beside the policy, such as the weights of the vision module: as an argument it is not compiled into the
-code as a constant.
+What playing means is given by two pure functions, `begin` and `play`. Their `parts` are a pytree of what they need
+beside the policy, such as the weights of the vision module: as an argument it is not compiled in as a constant.
 """
 
 from collections.abc import Callable

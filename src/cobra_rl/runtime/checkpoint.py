@@ -43,8 +43,7 @@ def _print_warning(text: str) -> None:
 def save(folder: Path, step: int, tree: Any, meta: dict[str, Any], compressed: bool = False) -> Path:
     """Write the checkpoint of a step, whole or not at all, then remove all but the newest ones up to that step.
 
-    The arrays and numbers of any pytree are kept, and as `meta` anything that JSON can hold. To compress pays for a
-    replay of pictures that are mostly black.
+    `meta` is anything that JSON can hold. To compress pays for a replay of pictures that are mostly black.
     """
     tensors = storage.flatten(tree)
     # Through JSON and back, for it changes some things (keys become text) and the checksum is of what will be read.
@@ -64,10 +63,7 @@ def save(folder: Path, step: int, tree: Any, meta: dict[str, Any], compressed: b
 
 
 def restore(folder: Path, like: Any, report: Callable[[str], None] = _print_warning) -> Restored | None:
-    """Read the newest intact checkpoint into a tree like `like`; each damaged file on the way is reported.
-
-    None if there is no checkpoint, `CheckpointMismatch` if it is of another tree.
-    """
+    """Read the newest intact checkpoint, None if there is none; report damaged ones, refuse that of another tree."""
     for _, path in _checkpoints(folder):
         try:
             tensors, header = _read(path)

@@ -34,12 +34,8 @@ Scalars = Mapping[str, SupportsFloat]
 class RunLog:
     """What a training loop says and keeps, used as a context; neither a lost terminal nor TensorBoard stops a run.
 
-    Args:
-        folder: the folder of the run.
-        total_steps: the last step.
-        title: heads the progress bar and the plain lines.
-        start_step: the step to resume from, what was logged after it is dropped; 0 is a new run, with an empty log.
-        columns: metrics to show beside the progress; the first ones are dropped last if there is no room.
+    A run resumes from `start_step`, and what was logged after it is dropped; 0 is a new run, with an empty log. Of
+    `columns`, the metrics to show beside the progress, the first are dropped last if there is no room.
     """
 
     def __init__(self, folder: Path, total_steps: int, title: str, start_step: int = 0, columns: Sequence[str] = ()):
@@ -180,8 +176,7 @@ class RunLog:
 class _TensorBoard:
     """TensorBoard's file, written in this thread. The first failure is said, and then it stays switched off.
 
-    tensorboardX's own `SummaryWriter` has a thread and a queue: once the thread has died of a full disk, the queue
-    fills up and the training loop waits for it for ever.
+    tensorboardX's `SummaryWriter` has a thread: once that has died of a full disk, training waits for it for ever.
     """
 
     def __init__(self, folder: Path, first: int, say: Callable[[str], None]):

@@ -45,8 +45,7 @@ class RayActors:
     """`count` actors, each with one chunk under way at any time; `replaced` counts those that had to be replaced.
 
     Ray starts on this machine and listens on the loopback interface only, unless the address of a cluster is given.
-    `begin` and `play` are for one environment and travel to the actors: best are importable functions and
-    `functools.partial` objects of them. The seed and an actor's number give its own random stream.
+    `begin` and `play` are for one environment and travel to the actors: importable functions, or partials of them.
     """
 
     def __init__(self, begin: Begin, play: Play, parts: Any, count: int, seed: int, address: str | None = None):

@@ -1,11 +1,5 @@
 """The one run loop of all phases: folder, lock, run.json, resume, signals, divergence, progress, log, order of saving.
 
-A phase (`Phase`) is an init, a step and what to report; it knows no files. `run` takes it through its steps:
-
-    run.json       what was asked for: settings, version, command; a folder refuses to go on with other settings
-    log.jsonl      a line of metrics at each report; also tensorboard/ and pictures/
-    checkpoints/   the whole state, from which the same command goes on exactly (on the same machine)
-
 Weights are written before the checkpoint that holds them: whenever the process dies, a resumed run makes them again.
 """
 
@@ -68,20 +62,10 @@ class Phase(Protocol):
     compressed: bool  # whether checkpoints are worth compressing
     notes: dict[str, Any]  # anything else that a resumed run must know; JSON, saved with each checkpoint
 
-    def init(self) -> Any:
-        """Return the state before the first step: a pytree."""
-
-    def step(self, state: Any, step: int) -> tuple[Any, Mapping[str, Any]]:
-        """Take one step; return the state and metrics."""
-        ...
-
-    def report(self, state: Any, step: int) -> Report:
-        """Measure the state."""
-        ...
-
-    def weights(self, state: Any) -> Mapping[str, Weights]:
-        """Return the weights to keep at a checkpoint, by their path below the folder of the run."""
-        ...
+    def init(self) -> Any: ...  # the state before the first step: a pytree
+    def step(self, state: Any, step: int) -> tuple[Any, Mapping[str, Any]]: ...  # take a step: the state, and metrics
+    def report(self, state: Any, step: int) -> Report: ...  # measure the state
+    def weights(self, state: Any) -> Mapping[str, Weights]: ...  # those to keep, by path below the folder of the run
 
 
 def open_run(
@@ -89,12 +73,8 @@ def open_run(
 ) -> None:
     """Record what a run was asked for, or refuse if its folder holds a run that was asked for something else.
 
-    Args:
-        folder: The run's folder; made if need be.
-        settings: All that the run depends on.
-        defaults: What an older run that lacks an entry is taken to have had.
-        free: Settings that may change from one call to the next, such as `world.path`; `steps` may only grow.
-        command: What was typed.
+    `defaults` are what an older run that lacks an entry is taken to have had; `free` are the settings that may change
+    from one call to the next, such as `world.path`, of which `steps` may only grow.
     """
     from cobra_rl import __version__
 
@@ -111,22 +91,10 @@ def open_run(
     storage.write_json(path, {"version": __version__, "command": command, "settings": wanted})
 
 
-def read_run(folder: Path, what: str = "run") -> dict[str, Any]:
-    """Return the settings of a run; a folder that holds none is refused with a sentence."""
-    path = Path(folder) / "run.json"
-    if not path.exists():
-        raise FileNotFoundError(f"{folder} is no {what}: it has no run.json.")
-    record = storage.read_json(path)
-    if not isinstance(record.get("settings"), dict):
-        raise ValueError(f"{path} does not hold the settings of a {what}.")
-    return record["settings"]
-
-
 def run(phase: Phase, folder: Path) -> Any:
     """Take a phase to its last step in a folder, from the newest checkpoint there is, and return its state.
 
-    SIGINT, SIGTERM and SIGHUP save and raise `Stopped`; a loss, metric or weight that is not finite raises `Diverged`
-    before anything is saved.
+    SIGINT, SIGTERM and SIGHUP save and raise `Stopped`; what is not finite raises `Diverged` before anything is saved.
     """
     with _locked(folder), StopRequested() as stop:
         print(f"{phase.title}: preparing", flush=True)

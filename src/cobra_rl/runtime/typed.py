@@ -50,10 +50,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
 
 
 def differences(old: Any, new: Any, defaults: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield (name, old, new) of all settings that differ; an entry that one side lacks counts as its default.
-
-    So a setting that is newer than a run does not make it another run.
-    """
+    """Yield (name, old, new) of all settings that differ; an entry that one side lacks counts as its default."""
     if isinstance(new, dict) and isinstance(old, dict):
         known = defaults if isinstance(defaults, dict) else {}
         for name in dict.fromkeys((*new, *old)):

@@ -20,10 +20,7 @@ class WeightsError(ValueError):
 
 
 def save_weights(folder: Path, tree: Any, config: dict[str, Any], kind: str) -> None:
-    """Write the arrays of a model, and `config`, how to build it, as JSON; `WeightsError` if a weight is not finite.
-
-    `kind` says what the weights are of, such as "vision". It and the version are written beside the configuration.
-    """
+    """Write the arrays of a model and, as JSON, their `kind`, such as "vision", the version, and how to build it."""
     if taken := {"kind", "version"} & config.keys():
         raise WeightsError(f"The configuration of {folder} may not have {sorted(taken)}: we write these entries.")
     tensors = storage.flatten(tree)
@@ -34,10 +31,7 @@ def save_weights(folder: Path, tree: Any, config: dict[str, Any], kind: str) -> 
 
 
 def load_weights(folder: Path, like: Any, kind: str) -> Any:
-    """Return a model with the structure, shapes and dtypes of `like` and the weights of a folder.
-
-    `WeightsError` if there are none, or damaged ones, or those of another `kind` or model.
-    """
+    """Return a model like `like` with the weights of a folder; `WeightsError` if missing, damaged or not its own."""
     read_config(folder, kind)  # refuses what is of another kind or version
     path = folder / WEIGHTS
     try:
