@@ -89,12 +89,9 @@ class Problem:
 
     def name(self, value: bool) -> str:
         """Name a folder for runs of it; `value`: a value predictor is learnt."""
-        parts = [self.task]
-        parts += ["released"] if self.variant == "released" else []
-        parts += ["sparse"] if self.sparse else []
-        parts += [("reward", "value")[value]] if value != self.sparse else []
-        parts += [] if self.exploration_policy else ["uniform"]
-        return "-".join(parts)
+        options = {"released": self.variant == "released", "sparse": self.sparse}
+        options |= {("reward", "value")[value]: value != self.sparse, "uniform": not self.exploration_policy}
+        return "-".join([self.task, *(name for name, chosen in options.items() if chosen)])
 
     def environments(self) -> dict[str, Environment]:
         """Return the environments to learn in and to be tested in, by mode."""

@@ -120,8 +120,7 @@ class Cobra:
     ) -> Float[Array, " A"]:
         """Choose epsilon-greedily among the proposals.
 
-        With `wait_for_reward`, at random until the first reward: until then there is nothing to search for, and the
-        untrained predictor would push everything its own way.
+        With `wait_for_reward`, at random until the first: an untrained predictor would push everything its own way.
         """
         epsilon = jnp.float32(self.config.epsilon)
         if self.config.wait_for_reward:

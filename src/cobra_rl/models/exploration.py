@@ -7,9 +7,8 @@ action, never to the transition model. What the transition model minimises, D ma
 
 The paper's D_net, "whole", is one MLP that reads all slots at once. It has to learn for each order of the slots anew
 where things are. Ours, "slots", for the laptop, is an MLP shared by all slots: it proposes a deformation for each and
-says how willing it is; one of the proposals is drawn. Both are mixtures of J Gaussians, with J = 1 and J = K.
-
-The first two dimensions of an action are a position click, the others a motion.
+says how willing it is; one of the proposals is drawn. Both are mixtures of J Gaussians, with J = 1 and J = K. The
+first two dimensions of an action are a position click, the others a motion.
 """
 
 from collections.abc import Callable

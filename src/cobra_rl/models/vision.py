@@ -1,7 +1,4 @@
-"""What the rest of COBRA needs of a vision module: V_enc, V_dec, the masks, a loss, and where a slot is.
-
-MONet (`monet.py`) is one. Another, such as Slot Attention, is a subclass of `VisionModel` and a line in `world.py`.
-"""
+"""What the rest of COBRA needs of a vision module (`monet.py` is one): V_enc, V_dec, masks, a loss, where a slot is."""
 
 import abc
 from dataclasses import dataclass

@@ -1,8 +1,4 @@
-"""The world model: vision, the transition model T and the exploration policy D as one module.
-
-It is the one product of the exploration phase, and all that the task phase knows of the world. The registries at the
-end say which models there are: a new one is a file of its own and a line there.
-"""
+"""The world model: vision, transition model T and exploration policy D in one, and the registries of all three."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

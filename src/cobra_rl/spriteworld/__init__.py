@@ -1,12 +1,4 @@
-"""Spriteworld in pure JAX: the environment suite of COBRA.
-
-    from cobra_rl import spriteworld
-    env = spriteworld.make("sorting")
-    state, image = env.reset(key)
-    state, image, reward, terminated, truncated, info = env.step(key, state, action)
-
-It is useful without the rest of cobra_rl. Names are loaded at their first use, so that importing it is quick.
-"""
+"""Spriteworld in pure JAX, COBRA's environment suite. Names are loaded at their first use: importing it is quick."""
 
 # ruff: noqa: F401
 import importlib

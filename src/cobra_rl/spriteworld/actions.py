@@ -1,7 +1,4 @@
-"""Click and push, the action space of COBRA (SelectMove in the original package).
-
-An action in [0, 1]^4 is (click x, click y, motion x, motion y).
-"""
+"""Click and push (SelectMove in the original package): an action in [0, 1]^4 is (click x, y, motion x, y)."""
 
 import dataclasses
 
@@ -27,8 +24,7 @@ def select_move(
 ) -> tuple[Sprites, Int[Array, ""]]:
     """Move the front-most sprite under the click, if any, and return its index, or -1; its centre stays in the frame.
 
-    `noise` is the standard deviation of the Gaussian noise on its motion. An action that is NaN or outside
-    [0, 1] moves nothing, for compiled code cannot raise.
+    `noise` is a standard deviation. An action that is NaN or outside [0, 1] moves nothing: compiled code cannot raise.
     """
     valid = jnp.all((action >= 0.0) & (action <= 1.0))
     moved = jnp.where(valid, front_most(sprites, action[:2]), -1)

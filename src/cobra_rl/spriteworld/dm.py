@@ -11,10 +11,9 @@ from cobra_rl.spriteworld.suite import EnvSpec
 
 
 class SpriteworldDm(dm_env.Environment):
-    """One Spriteworld behind the dm_env interface.
+    """One Spriteworld behind the dm_env interface; `task` is one of the suite's, or an `EnvSpec` of your own.
 
     Success ends an episode with discount 0, the step limit with discount 1; the step after that resets, as dm_env asks.
-    `task` is one of the suite's or an `EnvSpec` of your own; for the latter `mode` and `variant` are not used.
     """
 
     def __init__(self, task: str | EnvSpec, mode: str = "train", variant: str = "paper", seed: int = 0):

@@ -1,7 +1,4 @@
-"""The environment: pure `reset` and `step`, which can be called as they are or inside `jax.jit` and `jax.vmap`.
-
-There is no automatic reset here: see `auto_reset`, and the Gymnasium and dm_env adapters.
-"""
+"""The environment: pure `reset` and `step`, which can be called as they are or inside `jax.jit` and `jax.vmap`."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -98,23 +95,18 @@ class Spriteworld:
 
 @functools.cache
 def make(task: str, mode: str = "train", variant: str = "paper") -> Spriteworld:
-    """Build one of the suite's environments; the same arguments give the same object. For your own, see `EnvSpec`.
+    """Build an environment of the suite (`TASKS`); the same arguments give the same object. Your own: see `EnvSpec`.
 
-    Args:
-        task: One of `cobra_rl.spriteworld.TASKS`.
-        mode: "train", or "test" for the task's robustness test.
-        variant: "paper", or "released" for the rules of the public package 1.0.2.
+    Mode "test" is the task's robustness test; variant "released" has the rules of the public package 1.0.2.
     """
     return Spriteworld(env_spec(task, mode, variant))
 
 
 def state_from_sprites(sprites: Sequence[Mapping | Sequence], capacity: int | None = None) -> EnvState:
-    """Build a state at step 0, which fits every environment, from a list of sprites.
+    """Build a state at step 0, which fits every environment, from sprites, back to front, padded to `capacity`.
 
-    Args:
-        sprites: From back to front; each a mapping with any of x, y, shape, angle (degrees), scale, c0, c1, c2 (hue,
-            saturation, value), or a tuple of all eight in this order.
-        capacity: Number of sprites N to pad the state to; by default, as many as there are.
+    Each is a mapping with any of x, y, shape, angle (degrees), scale, c0, c1, c2 (hue, saturation, value), or a tuple
+    of all eight in this order.
     """
     return EnvState(sprites_from_factors(sprites, capacity), jnp.int32(0))
 
@@ -125,11 +117,7 @@ def render(
 ) -> Image:
     """Draw a state for people, at any size: an image [size, size, 3], its first row at the top.
 
-    Args:
-        state: The state to draw.
-        size: Height and width of the image in pixels.
-        action: An action to draw as an arrow from the click to where the sprite is pushed.
-        goals: `env.goals`, to draw the hidden goals as crossed circles.
+    An action is an arrow from the click to where the sprite is pushed; goals (`env.goals`) are crossed circles.
     """
     return draw(state.sprites, size, None if action is None else jnp.asarray(action, jnp.float32), goals)
 

@@ -1,7 +1,6 @@
 """Gymnasium: one environment, and a vector environment that steps a whole batch in one compiled call.
 
-`import cobra_rl` registers `cobra_rl/Sorting-v0` and its six siblings; each takes `mode` and `variant`.
-For an environment of your own, pass its `EnvSpec` as `task` to the classes here.
+`import cobra_rl` registers `cobra_rl/Sorting-v0` and its siblings; the classes also take an `EnvSpec` of your own.
 """
 
 import functools
@@ -118,7 +117,9 @@ class SpriteworldEnv(_Shared, gymnasium.Env):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         super().reset(seed=seed)
         if seed is not None or self._key is None:
-            self._key = jax.random.key_data(jax.random.key(_fresh_seed(self.np_random) if seed is None else seed))
+            self._key = jax.random.key_data(
+                jax.random.key(int(self.np_random.integers(2**31)) if seed is None else seed)
+            )
         self._key, self._moving, self._fixed = self._compiled_reset(self._key)
         return np.array(self._compiled_draw(self._moving, self._fixed)), {"success": False, "moved": -1}
 
@@ -170,7 +171,7 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
             seeds = [None] * self.num_envs if seed is None else seed
             if len(seeds) != self.num_envs:
                 raise ValueError(f"seed has {len(seeds)} entries for {self.num_envs} environments; pass one for each.")
-            seeds = [_fresh_seed(self.np_random) if s is None else s for s in seeds]
+            seeds = [int(self.np_random.integers(2**31)) if s is None else s for s in seeds]
             self._keys = jnp.stack([jax.random.key(s) for s in seeds])
         self._keys, self._last, images = self._compiled_reset(self._keys)
         return np.asarray(images), {}
@@ -189,7 +190,3 @@ def _begun(last: Any) -> Any:
     if last is None:
         raise gymnasium.error.ResetNeeded("Call reset() before step() or render().")
     return last
-
-
-def _fresh_seed(rng: np.random.Generator) -> int:
-    return int(rng.integers(2**31))

@@ -1,7 +1,6 @@
-"""Where episodes begin: distributions over sprites, and scenes drawn from them.
+"""Where episodes begin: an environment draws one of its scenes, each a tuple of distributions over sprites.
 
-A scene is a tuple of sprite distributions, one for each sprite; an environment draws one of its scenes uniformly at
-each reset. All are laid out in tables, so that drawing a scene is a handful of look-ups, whatever the environment.
+All are laid out in tables, so that drawing a scene is a handful of look-ups, whatever the environment.
 """
 
 import math

@@ -1,8 +1,7 @@
 """Sprites: their factors, their twelve shapes, and which of them a click lands on.
 
-Shapes, stated once for the module: N sprites (padded; `alive` says which exist), V vertices.
-Positions live in the unit square with the origin at the bottom left and y up. Sprites are ordered
-from back to front: a later sprite hides an earlier one.
+N sprites (padded; `alive` says which exist), V vertices. Positions live in the unit square, the origin at the bottom
+left and y up. Sprites are ordered from back to front: a later sprite hides an earlier one.
 """
 
 from collections.abc import Mapping, Sequence

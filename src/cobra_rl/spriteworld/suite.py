@@ -1,8 +1,4 @@
-"""The seven COBRA environments x {train, test} x {paper, released}, as data.
-
-`released` is the public package 1.0.2, config by config. `paper` (the default) follows the paper's
-appendix where the two differ. `docs/reproduction.md` lists what the paper leaves open.
-"""
+"""The seven COBRA environments x {train, test} x {paper, released}, as data; see docs/reproduction.md."""
 
 import difflib
 import itertools
@@ -21,10 +17,7 @@ MOTION_NOISE = {"paper": 0.05, "released": 0.0}
 
 @dataclass(frozen=True)
 class EnvSpec:
-    """All that defines an environment. Make your own and hand it to `Spriteworld(spec)`.
-
-    A spec is a hashable value: use tuples, not lists, and frozen dataclasses for tasks of your own.
-    """
+    """All that defines an environment: a hashable value of tuples and frozen dataclasses. See `Spriteworld(spec)`."""
 
     name: str
     scenes: tuple[Scene, ...]  # an episode begins with one of these, drawn uniformly

@@ -1,7 +1,4 @@
-"""What is rewarded: goal finding, clustering, and sums of tasks.
-
-A task is a frozen value; calling it maps sprites to (reward, success).
-"""
+"""What is rewarded: goal finding, clustering, and sums of tasks. A task is a frozen value."""
 
 import colorsys
 from dataclasses import dataclass
@@ -49,8 +46,8 @@ class NoReward(Task):
 class FindGoal(Task):
     """Bring every sprite that passes the filter to the goal.
 
-    Each gives `multiplier * (radius - distance)`; the task is solved when all are within `radius`. If no sprite passes,
-    the reward is 0 and the task is solved: as a part of a sum it then asks for nothing.
+    Each gives `multiplier * (radius - distance)`; the task is solved when all are within `radius`, also if none passes:
+    as a part of a sum it then asks for nothing.
     """
 
     goal: tuple[float, float] = (0.5, 0.5)
