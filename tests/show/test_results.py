@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cobra_rl.agent import Agent
-from cobra_rl.evaluation.statistics import count_summary, exact, interquartile_mean
+from cobra_rl.evaluation.statistics import count_summary, exact, interquartile_mean, percent
 from cobra_rl.show.results import (
     EXPLORE,
     RESULTS,
@@ -29,9 +29,15 @@ ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "results" / "solve").glob("*.json"))
 
 
+def published(found) -> str:
+    """An interquartile mean and its interval."""
+    interval = f" ({percent(found.low)}-{percent(found.high)})" if found.seeds > 1 else ""
+    return percent(found.mean) + interval
+
+
 def markdown_row(result) -> str:
     """The row of the published table."""
-    cells = (str(result.success(mode)) for mode in MODES), (count_summary(result.counts(name)) for name in SOON)
+    cells = (published(result.success(mode)) for mode in MODES), (count_summary(result.counts(name)) for name in SOON)
     return f"| {' | '.join((result.title, *cells[0], *cells[1]))} |"
 
 

@@ -27,10 +27,7 @@ def _struck(sprites: Sprites, actions: Float[Array, "P A"]) -> Int[Array, " P"]:
 
 
 def policy_scores(proposals: Float[np.ndarray, "B P A"], scenes: Scenes, counted: Bool[np.ndarray, "B N"]) -> Scores:
-    """Measure the share of proposals that strike a sprite, that of counted sprites struck by any, and their motions.
-
-    Of eight directions of motion, the rarest and the most frequent count, relative to uniform motions.
-    """
+    """Measure the shares of proposals that strike, of sprites struck, and of the rarest and commonest of 8 motions."""
     struck = np.asarray(_struck(scenes.sprites, jnp.asarray(proposals)))
     found = (struck[:, :, None] == np.arange(counted.shape[1])).any(axis=1)
     motion = proposals[..., 2:] - 0.5
@@ -45,10 +42,7 @@ def policy_scores(proposals: Float[np.ndarray, "B P A"], scenes: Scenes, counted
 
 
 def explore_scores(env: Environment, scenes: int) -> Scorer:
-    """Build the scores by which a world model is followed while it is trained, on some held-out scenes.
-
-    In Spriteworld they are what a few proposals strike and how well a push is imagined; elsewhere `pixel_scores`.
-    """
+    """Build the scores that training is followed by: of proposals and pushes in Spriteworld, else `pixel_scores`."""
     if not isinstance(env, Spriteworld):
         states, images = vision.fresh_frames(env, scenes)
         return Scorer(images, lambda world: pixel_scores(world, env, states, images))
@@ -65,10 +59,7 @@ def explore_scores(env: Environment, scenes: int) -> Scorer:
 
 
 def pixel_scores(world: WorldModel, env: Environment, states: Any, images: vision.Images) -> Scores:
-    """Score imagination of random actions and curiosity by pictures alone, in any environment.
-
-    "changed" is the share of the policy's actions that change the picture, "changed_uniform" that of random actions.
-    """
+    """Score by pictures alone: imagination of random actions, and the share of actions that change the picture."""
     act_key, step_key, policy_key = jax.random.split(jax.random.key(0), 3)
     slots = vision.in_batches(world.encode, images)
     keys = jax.random.split(step_key, len(images))

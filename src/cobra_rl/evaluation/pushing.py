@@ -51,10 +51,7 @@ def states_from(sprites: Sprites) -> EnvState:
 
 
 def aim(labels: Int[np.ndarray, "B H W"], sprite: Chosen, rng: np.random.Generator) -> Float[np.ndarray, "B 2"]:
-    """Click on each scene's sprite: (x, y) of the pixel nearest to the middle of what is seen of it, in [0, 1], y up.
-
-    Where `sprite` is -1, a random pixel of the background is clicked on.
-    """
+    """Click in the middle of what is seen of a sprite, (x, y) in [0, 1], y up; for -1, anywhere on the background."""
     clicks, size = [], labels.shape[1]
     for picture, index in zip(labels, sprite, strict=True):
         pixels = np.argwhere(picture == index)
