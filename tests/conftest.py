@@ -1,6 +1,7 @@
 """Shapes and types of every annotated function of ours are checked at run time in all tests."""
 
 import os
+import signal
 
 import equinox as eqx
 import jax
@@ -16,6 +17,14 @@ def pytest_configure(config):
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # of processes that tests start
     jax.config.update("jax_compilation_cache_dir", cache)
     jax.config.update("jax_disable_most_optimizations", True)
+
+
+@pytest.fixture
+def hangup_is_heard():
+    """Tests that are run under nohup, where a hangup is ignored, can send one all the same."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from cobra_rl import Agent, cli
+from cobra_rl.cli import report
 from cobra_rl.show import figures
 from cobra_rl.show.page import page
 from cobra_rl.spriteworld.names import REWARDED
@@ -15,11 +16,9 @@ DRAWN = ("decomposition", "performance")  # the others are drawn in tests/show: 
 
 @pytest.fixture
 def few_figures(monkeypatch):
-    for module in (figures, page):
-        monkeypatch.setattr(module, "FIGURES", {name: figures.FIGURES[name] for name in DRAWN})
-    from cobra_rl.cli import report
-
-    monkeypatch.setattr(report, "FIGURES", {name: report.FIGURES[name] for name in DRAWN})
+    few = {name: figures.FIGURES[name] for name in DRAWN}
+    for module in (figures, page, report):
+        monkeypatch.setattr(module, "FIGURES", few)
 
 
 def test_everything_is_made_and_not_made_twice(tmp_path, few_figures, capsys):

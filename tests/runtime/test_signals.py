@@ -11,6 +11,7 @@ def send(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
+pytestmark = pytest.mark.usefixtures("hangup_is_heard")
 NUMBERS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
 
