@@ -15,8 +15,10 @@ def pytest_configure(config):
     """Compiling is most of the tests' time: it is done fast instead of well, and once for all processes and runs."""
     cache = os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # of processes that tests start
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     jax.config.update("jax_compilation_cache_dir", cache)
     jax.config.update("jax_disable_most_optimizations", True)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 @pytest.fixture

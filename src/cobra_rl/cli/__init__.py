@@ -11,6 +11,7 @@ import traceback
 from typing import Any
 
 from cobra_rl import __version__
+from cobra_rl.cli.process import use_huge_pages
 from cobra_rl.runtime.signals import Stopped
 
 # The file of this folder and the class in it, imported only if the command is asked for; a line of help.
@@ -27,6 +28,7 @@ COMMANDS = {
     "report": ("report:Report", "Tell the whole story on one page."),
     "reproduce": ("reproduce:Reproduce", "From nothing to the report, in one command."),
 }
+TRAINING = ("solve", "train vision", "train explore", "reproduce")
 
 
 def main(args: list[str] | None = None) -> None:
@@ -54,6 +56,8 @@ def parse(words: list[str]) -> Any:
 
 def _run(words: list[str], debug: bool) -> int:
     try:
+        if _split(words)[0] in TRAINING:
+            use_huge_pages()
         command = parse(words)
         from cobra_rl.runtime.cache import keep_compilations
 

@@ -11,7 +11,6 @@ from cobra_rl.agent import Agent
 from cobra_rl.cli import report
 from cobra_rl.cli.evaluate import EvaluateExplore, EvaluateVision
 from cobra_rl.cli.options import Preset, check_range, command_line
-from cobra_rl.cli.process import use_huge_pages
 from cobra_rl.config import EXPLORE, TASK, VISION
 from cobra_rl.environments import Problem
 from cobra_rl.phases import explore, vision
@@ -39,7 +38,6 @@ class Reproduce:
 
     def run(self) -> None:
         """Do one part after the other; a part that is done is not done again."""
-        use_huge_pages()
         for name in ("seeds", "steps", "final"):
             check_range(name, getattr(self, name), 1)
         parts = {

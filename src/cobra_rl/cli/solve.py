@@ -9,7 +9,6 @@ import tyro
 
 from cobra_rl.agent import Agent
 from cobra_rl.cli.options import Preset, TaskOrAll, Variant, absolute_env, check_range, command_line
-from cobra_rl.cli.process import use_huge_pages
 from cobra_rl.config import TASK, TaskConfig
 from cobra_rl.environments import Problem
 from cobra_rl.phases.task import solve
@@ -47,7 +46,6 @@ class Solve:
 
     def run(self) -> None:
         """Learn, and show what came of it."""
-        use_huge_pages()
         for name in ("seeds", "steps", "final"):
             check_range(name, getattr(self, name), 1)
         check_range("first-seed", self.first_seed, 0)

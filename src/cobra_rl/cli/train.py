@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from cobra_rl.cli.options import Preset, check_range, command_line
-from cobra_rl.cli.process import use_huge_pages
 from cobra_rl.config import EXPLORE, VISION, ExploreConfig, VisionConfig
 from cobra_rl.environments import load_environment
 from cobra_rl.phases import explore, vision
@@ -48,7 +47,6 @@ class TrainVision(Training):
 
     def run(self) -> None:
         """Train, and say where the weights lie."""
-        use_huge_pages()
         folder, title = self.out or Path("runs", "vision", f"{self.preset}-seed{self.seed}"), f"vision ({self.preset})"
         vision.train(self.configuration(), self.environment(), folder, self.seed, title, self.env, command_line())
         print(f"Weights: {folder / 'weights'}\nLog: {folder / 'log.jsonl'}\nPictures: {folder / 'pictures'}")
@@ -74,7 +72,6 @@ class TrainExplore(Training):
 
     def run(self) -> None:
         """Train, and say where the world lies."""
-        use_huge_pages()
         config, env, seen = self.configuration(), self.environment(), self.vision or SHIPPED
         name = f"{self.preset}-{self.policy}" if self.policy else self.preset
         folder, title = self.out or Path("runs", "explore", f"{name}-seed{self.seed}"), f"explore ({name})"
