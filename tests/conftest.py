@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -19,6 +20,11 @@ def pytest_configure(config):
     jax.config.update("jax_compilation_cache_dir", cache)
     jax.config.update("jax_disable_most_optimizations", True)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+def pytest_collection_modifyitems(items):
+    """Whole pipelines first, so that no worker is left alone with one of them at the end."""
+    items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
 
 
 @pytest.fixture

@@ -217,8 +217,9 @@ def _success(solved: Sequence[bool]) -> Float[np.ndarray, " N"]:
 
 def _frames(agent: Agent, task: str, mode: str) -> list[Frame]:
     env = make(task, mode)
-    played = itertools.islice(episodes(agent.policy, agent.params, env, SEED), TRIES)
-    episode = max(played, key=lambda episode: min(len(episode.actions), FRAMES - 1))  # the first that is long enough
+    for episode in itertools.islice(episodes(agent.policy, agent.params, env, SEED), TRIES):
+        if len(episode.actions) >= FRAMES - 1:
+            break
     actions = [*episode.actions, None]
     chosen = np.linspace(0, len(actions) - 1, FRAMES).round().astype(int)
     return [picture(env, episode.states[i], SIZE, actions[i]) for i in chosen]
