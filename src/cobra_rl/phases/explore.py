@@ -19,7 +19,7 @@ from cobra_rl.models.nets import Lattice
 from cobra_rl.models.transition import TransitionModel, Transitions
 from cobra_rl.models.vision import VisionModel
 from cobra_rl.models.world import WorldModel, make_exploration, make_transition
-from cobra_rl.phases.schedules import at, averaged, copied, optimiser_of
+from cobra_rl.phases.schedules import at, averaged, copied, optimiser_of, over_devices
 from cobra_rl.runtime.actors import Actors, LocalActors
 from cobra_rl.runtime.replay import Replay, ReplayState
 from cobra_rl.runtime.run import Report, Weights, open_run, run
@@ -130,7 +130,7 @@ class ExplorePhase:
         def update(given, learner: Learner, memory: ReplayState):
             vision, key, now = given
             sample_key, phase_key, policy_key = jax.random.split(key, 3)
-            batch = self._replay.sample(memory, sample_key, now.priority, now.importance)
+            batch = over_devices(self._replay.sample(memory, sample_key, now.priority, now.importance))
             lattice = None
             if config.lattice > 1:
                 phase = jax.random.randint(phase_key, (2,), 0, config.lattice)

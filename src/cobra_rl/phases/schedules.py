@@ -1,5 +1,6 @@
-"""What the training phases share: schedules, optimisers, averages of weights."""
+"""What the training phases share: schedules, optimisers, averages of weights, batches over several devices."""
 
+import math
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -8,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from cobra_rl.config import ExploreConfig, Schedule, VisionConfig
 
@@ -44,3 +46,21 @@ def averaged(average: Tree, weights: Tree, decay: float) -> Tree:
 def copied(tree: Tree) -> Tree:
     """Copy all arrays: a compiled step gives its buffers away, and none may be shared."""
     return jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, tree)
+
+
+def shared_by(batch: int) -> int:
+    """Return how many of the devices that there are share a batch of this size: as many as divide it."""
+    return math.gcd(batch, jax.device_count())
+
+
+def over_devices(batch: Tree) -> Tree:
+    """Within compiled code, split the leading axis of all arrays over devices: each then works on its part.
+
+    Weights stay whole on every device, and the compiler adds up their gradients: the losses are those of one device,
+    but for rounding. Data parallelism, as `jax.sharding` has it.
+    """
+    count = shared_by(len(jax.tree.leaves(batch)[0]))
+    if count == 1:
+        return batch
+    mesh = Mesh(np.array(jax.devices()[:count]), ("batch",))
+    return jax.lax.with_sharding_constraint(batch, NamedSharding(mesh, PartitionSpec("batch")))

@@ -16,7 +16,7 @@ from cobra_rl.environments import fewer_sprites
 from cobra_rl.evaluation.vision import vision_scores
 from cobra_rl.models.vision import LossWeights, VisionModel
 from cobra_rl.models.world import make_vision
-from cobra_rl.phases.schedules import at, averaged, copied, optimiser_of
+from cobra_rl.phases.schedules import at, averaged, copied, optimiser_of, over_devices
 from cobra_rl.runtime.run import Report, Weights, open_run, run
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.worlds import load_vision, vision_weights
@@ -46,7 +46,7 @@ def random_frames(key: PRNGKeyArray, env: Environment, batch: int) -> UInt8[Arra
 
         return env.draw(jax.lax.fori_loop(0, env.max_steps - 1, turn, env.initial(start_key)))
 
-    return jax.vmap(frame)(jax.random.split(key, batch))
+    return jax.vmap(frame)(over_devices(jax.random.split(key, batch)))
 
 
 def make_optimiser(config: VisionConfig) -> optax.GradientTransformation:
