@@ -4,7 +4,6 @@ import json
 import os
 import random
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -33,9 +32,9 @@ def commands(world: Path) -> dict[str, list[str]]:
     }
 
 
-def start(command: list[str], folder: Path, **options: Any) -> subprocess.Popen:
-    """Start `cobra COMMAND --out folder` on one core; its output is to be read from the process."""
-    words = [sys.executable, "-c", ON_ONE_CORE, *command, "--out", str(folder)]
+def start(command: list[str], folder: Path, first: str = "", **options: Any) -> subprocess.Popen:
+    """Start `cobra COMMAND --out folder` on one core, after the code `first`; its output is read from the process."""
+    words = [sys.executable, "-c", f"{first}\n{ON_ONE_CORE}", *command, "--out", str(folder)]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} | options
     return subprocess.Popen(words, text=True, **streams)
 
@@ -96,8 +95,7 @@ def signals(command: list[str], folder: Path) -> Found:
     for numbers in ((signal.SIGTERM,), (signal.SIGINT,), (signal.SIGHUP,), (signal.SIGINT, signal.SIGINT)):
         name = " ".join(number.name for number in numbers)
         place = folder / name.replace(" ", "-")
-        hears = {"preexec_fn": lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)}  # ignored under nohup
-        process = start(command, place, **hears)
+        process = start(command, place, "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)")  # unlike nohup
         until(process, lambda place=place: list(place.rglob("step_*.safetensors*")))
         for number in numbers:
             process.send_signal(number)
@@ -134,12 +132,7 @@ def closed_outputs(command: list[str], folder: Path) -> Found:
     process.stdout.close()
     lost = [f"head: exit code {process.returncode}"] if process.wait(LONGEST) else []
     lost += faults.differences(expected, faults.outcome(folder / "head"))
-
-    def close() -> None:
-        os.close(1)
-        os.close(2)
-
-    process = start(command, folder / "closed", stdout=None, stderr=None, preexec_fn=close)
+    process = start(command, folder / "closed", "import os; os.close(1); os.close(2)", stdout=None, stderr=None)
     lost += [f"closed: exit code {process.returncode}"] if process.wait(LONGEST) else []
     return "nobody read the output", 2, lost + faults.differences(expected, faults.outcome(folder / "closed")), ""
 
@@ -152,8 +145,8 @@ def limited_disk(command: list[str], folder: Path) -> Found:
     probe.kill()
     probe.wait()
     size = next((folder / "probe").rglob("step_*.safetensors")).stat().st_size - 1
-    limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))}
-    code, output = finished(start(command, place, **limit))
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, resource.RLIM_INFINITY))"
+    code, output = finished(start(command, place, limit))
     said = re.search(
         r"cobra: \S+step_\d+\.safetensors: File too large; free some space.*; nothing was saved yet", output
     )

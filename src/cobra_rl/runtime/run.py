@@ -79,14 +79,16 @@ def run(phase: Phase, folder: Path) -> Any:
     saved = folder / CHECKPOINTS
     with locked(saved), StopRequested(lambda text: print(text, flush=True)) as stop, _explained(saved):
         print(f"{phase.title}: preparing", flush=True)
-        state, step, meta = phase.init(), 0, {"seconds": 0.0, "notes": {}}
-        if restored := checkpoint.restore(saved, state):
+        known = checkpoint.checkpoints(saved)
+        # Only an outline of the state is there while it is read: a replay takes as much memory as all the rest.
+        if restored := checkpoint.restore(saved, storage.outline(phase.init())) if known else None:
             step, state, meta = restored
-        elif checkpoint.checkpoints(saved):
-            _say_that_all_is_lost(folder)
-        phase.notes.update(meta["notes"])
-        if restored:
+            phase.notes.update(meta["notes"])
             _make_again(phase, folder, state, step)
+        else:
+            if known:
+                _say_that_all_is_lost(folder)
+            step, state, meta = 0, phase.init(), {"seconds": 0.0}
         if step >= phase.steps:
             print(f"{phase.title}: finished, {step:,} steps are done in {folder}", flush=True)
             return state

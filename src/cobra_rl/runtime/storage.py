@@ -66,6 +66,14 @@ def unflatten(like: Any, tensors: Tensors) -> Any:
     return tree_unflatten(treedef, restored)
 
 
+def outline(tree: Any) -> Any:
+    """Return the tree with shapes in the place of its arrays, as `unflatten` takes it; PRNG keys stay."""
+    return jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if eqx.is_array(leaf) and not _is_key(leaf) else leaf,
+        tree,
+    )
+
+
 def checksum(tensors: Tensors, header: Mapping[str, Any]) -> str:
     """Compute a SHA-256 of names, dtypes, shapes and values, and of a header that JSON can hold."""
     digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
