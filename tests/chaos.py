@@ -89,7 +89,8 @@ def parts(folder: Path, options: argparse.Namespace) -> Iterator[tuple[str, Call
         yield f"disk {phase}", lambda train=train, step=step: full_disks(train, next(places), step)
     for phase, command in commands.items():
         yield f"kill {phase}", lambda command=command: kills(command, next(places), options)
-        yield f"signals {phase}", lambda command=command: Tried(*processes.signals(command, next(places)))
+        which = processes.SIGNALS if phase == "vision" else processes.SIGNALS[:1]
+        yield f"signals {phase}", lambda now=(command, which): Tried(*processes.signals(now[0], next(places), now[1]))
     vision = commands["vision"]
     yield "two processes", lambda: Tried(*processes.two_processes(vision, next(places)))
     yield "closed output", lambda: Tried(*processes.closed_outputs(vision, next(places)))

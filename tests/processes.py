@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import faults
 from running import ON_ONE_CORE
 
 LONGEST = 600.0  # seconds that a command may take
+SIGNALS = ((signal.SIGTERM,), (signal.SIGINT,), (signal.SIGHUP,), (signal.SIGINT, signal.SIGINT))
 Found = tuple[str, int, list[str], str]  # what went wrong, how often, what was lost, a note
 
 _known: dict[str, tuple[dict[str, str], float]] = {}  # what a command leaves if nothing happens to it, and its seconds
@@ -23,7 +24,7 @@ _known: dict[str, tuple[dict[str, str], float]] = {}  # what a command leaves if
 
 def commands(world: Path) -> dict[str, list[str]]:
     """The three phases as one types them, long enough to be killed on their way; `world` has what they build on."""
-    often = ["--preset", "debug", "--steps", "48", "--config.evaluate-every", "8"]
+    often = ["--preset", "debug", "--steps", "16", "--config.evaluate-every", "4"]
     return {
         "vision": ["train", "vision", *often],
         "explore": ["train", "explore", *often, "--vision", str(world / "vision")],
@@ -88,11 +89,11 @@ def until(process: subprocess.Popen, holds: Callable[[], Any]) -> None:
         time.sleep(0.02)
 
 
-def signals(command: list[str], folder: Path) -> Found:
+def signals(command: list[str], folder: Path, which: Sequence[tuple[signal.Signals, ...]] = SIGNALS) -> Found:
     """Stop a run that is under way by each signal, and by Ctrl-C twice."""
     expected, _ = whole(command, folder)
     lost = []
-    for numbers in ((signal.SIGTERM,), (signal.SIGINT,), (signal.SIGHUP,), (signal.SIGINT, signal.SIGINT)):
+    for numbers in which:
         name = " ".join(number.name for number in numbers)
         place = folder / name.replace(" ", "-")
         process = start(command, place, "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)")  # unlike nohup
@@ -106,7 +107,7 @@ def signals(command: list[str], folder: Path) -> Found:
         if code != 128 + numbers[0] or not said or "Traceback" in output:
             lost.append(f"{name}: exit code {code}, {output[-300:]!r}")
         lost += [f"{name}: {what}" for what in ended_well(command, place, expected)]
-    return "stopped by signals", 4, lost, "exit codes 143, 130, 129, 130"
+    return "stopped by signals", len(which), lost, "exit codes 128 + signal"
 
 
 def two_processes(command: list[str], folder: Path) -> Found:

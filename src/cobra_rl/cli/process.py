@@ -27,11 +27,11 @@ def keep_talking() -> None:
         except OSError:  # closed: or the next file that is opened would be taken for it
             os.open(os.devnull, os.O_RDWR)
     for name, number in (("stdout", 1), ("stderr", 2)):
-        if getattr(sys, name) is getattr(sys, f"__{name}__"):  # else somebody listens who is no terminal
+        old = getattr(sys, name)
+        if old is getattr(sys, f"__{name}__"):  # else somebody listens who is neither a terminal nor a pipe
             raw = _Steady(number, "w", closefd=False)
-            buffer = io.BufferedWriter(raw)
-            lines = raw.isatty() or name == "stderr"
-            stream = io.TextIOWrapper(buffer, "utf-8", errors="backslashreplace", line_buffering=lines)
+            encoding, lines = old.encoding if old else "utf-8", raw.isatty() or name == "stderr"
+            stream = io.TextIOWrapper(io.BufferedWriter(raw), encoding, "backslashreplace", line_buffering=lines)
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)  # the old one would complain at the end
 

@@ -5,7 +5,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ def open_run(
 def locked(folder: Path) -> Iterator[None]:
     """Hold a folder for this process; the lock dies with it. `OtherRun` if another one holds it."""
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / LOCK, "a+", encoding="utf-8", errors="replace") as file:
+    with open(folder / LOCK, "ab", buffering=0) as file:
         for patience in (0.1, 0.1, 0.1, None):  # `holder` may have it for a moment
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -58,9 +58,9 @@ def locked(folder: Path) -> Iterator[None]:
                     who = holder(folder) or "another process"
                     raise OtherRun(f"{folder} is in use by {who}; wait for it, or give another --out.") from error
                 time.sleep(patience)
-        file.truncate(0)
-        file.write(f"process {os.getpid()} since {time.strftime('%Y-%m-%d %H:%M:%S')}")
-        file.flush()
+        with suppress(OSError):  # a full disk is said of what matters more
+            file.truncate(0)
+            file.write(f"process {os.getpid()} since {time.strftime('%Y-%m-%d %H:%M:%S')}".encode())
         yield
 
 

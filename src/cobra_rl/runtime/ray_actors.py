@@ -7,6 +7,7 @@ policies are fetched every 50 environment steps, as in the paper. An actor that 
 import os
 import socket
 import sys
+import threading
 import warnings
 from typing import Any
 
@@ -141,14 +142,29 @@ def _start_ray(count: int, address: str | None) -> None:
 
 
 def _knock(address: str) -> None:
-    """Refuse an address where nobody listens at once: Ray would try for a minute."""
+    """Refuse an address where nobody listens, soon: Ray would try for a minute."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if address == "auto" or not colon:
         return
     if not port.isdigit():
         raise ValueError("it must be auto, host:port or ray://host:port")
-    with socket.create_connection((host, int(port)), REACHABLE):
-        pass
+    answers: list[OSError | None] = []
+
+    def try_it() -> None:
+        try:
+            socket.create_connection((host, int(port)), REACHABLE).close()
+            answers.append(None)
+        except OSError as error:
+            answers.append(error)
+
+    # In a thread, for nobody limits how long the search for a host by its name takes.
+    thread = threading.Thread(target=try_it, daemon=True)
+    thread.start()
+    thread.join(2 * REACHABLE)
+    if not answers:
+        raise TimeoutError(f"no answer within {2 * REACHABLE:.0f} seconds")
+    if answers[0] is not None:
+        raise answers[0]
 
 
 def _ordinal(number: int) -> str:
