@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-portable figures report bench lint format clean
+.PHONY: help demo test test-portable chaos figures report bench lint format clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -17,6 +17,9 @@ test: .venv/test  ## all tests
 
 test-portable: .venv/test  ## all tests as on other machines: orders, BLAS kernels, instruction sets, workers, Pythons
 	$(BIN)/python tests/portable.py
+
+chaos: .venv/test  ## kills, crashes, full disks, damaged files, signals: what was tried and what was lost (nothing)
+	$(BIN)/python tests/chaos.py --out results/chaos.json
 
 figures: .venv/base  ## all figures of the paper that the results support, in runs/figures
 	$(BIN)/cobra figures

@@ -17,7 +17,7 @@ from cobra_rl.config import TASK, TaskConfig
 from cobra_rl.environments import Problem, as_environment
 from cobra_rl.models.reward import Reward, RewardConfig
 from cobra_rl.models.world import WorldModel
-from cobra_rl.runtime.run import open_run
+from cobra_rl.runtime.folder import open_run
 from cobra_rl.runtime.storage import read_json
 from cobra_rl.runtime.typed import from_json
 from cobra_rl.runtime.weights import load_weights, read_config, save_weights
@@ -81,8 +81,9 @@ class Agent:
         folder, problem = Path(folder), self.problem or Problem("unknown")
         world = world_record(find_world(self.world_folder))
         settings = {"phase": "task", "problem": problem, "config": self.config, "world": world}
-        open_run(folder, settings, {"problem": Problem("unknown"), "config": TaskConfig()}, command="Agent.save")
-        save_weights(folder / "seed0" / "reward", *reward_weights(self.predictor, self.world))
+        defaults = {"problem": Problem("unknown"), "config": TaskConfig()}
+        with open_run(folder, settings, defaults, command="Agent.save"):
+            save_weights(folder / "seed0" / "reward", *reward_weights(self.predictor, self.world))
         return folder
 
     @classmethod

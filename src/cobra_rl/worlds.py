@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -105,16 +104,22 @@ def seal_world(folder: Path) -> str:
 
 
 def copy_vision(source: Path, target: Path) -> None:
-    """Copy vision weights into a world; what is there already stays."""
-    if not (target / "weights.safetensors").exists() or sha256(target) != sha256(source):
-        for name in ("config.json", "weights.safetensors"):
-            storage.write_atomically(target / name, (source / name).read_bytes())
+    """Copy the weights of vision, or of another part, into a world; what is the same already stays."""
+    for name in ("config.json", "weights.safetensors"):
+        _copy(source / name, target / name)
 
 
 def copy_world(source: Path, target: Path) -> None:
-    """Copy a world beside a run that uses it, so that the run can be moved and loaded on its own."""
-    if not (target / "world.json").exists() or world_sha256(target) != world_sha256(source):
-        shutil.copytree(source, target, dirs_exist_ok=True)
+    """Copy a world beside a run that uses it, so that the run can be moved and loaded on its own; world.json last."""
+    for part in PARTS:
+        copy_vision(source / part, target / part)
+    _copy(source / "world.json", target / "world.json")
+
+
+def _copy(source: Path, target: Path) -> None:
+    data = source.read_bytes()
+    if not target.exists() or target.read_bytes() != data:
+        storage.write_atomically(target, data)
 
 
 def _fingerprint(folder: Path) -> dict[str, Any]:

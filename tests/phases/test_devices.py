@@ -20,6 +20,8 @@ assert schedules.shared_by(6) == 2 and schedules.shared_by(3) == 1
 losses = {}
 for count in (1, 2, 4):
     schedules.shared_by = lambda batch, count=count: count
+    for module in (vision, explore):
+        module._compiled.cache_clear()
     phases = {
         "vision": vision.VisionPhase(VISION["debug"], env, 0),
         "explore": explore.ExplorePhase(EXPLORE["debug"], env, seen, "", 0),

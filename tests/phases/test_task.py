@@ -15,7 +15,8 @@ from cobra_rl.environments import Problem, SparseReward
 from cobra_rl.models.reward import Reward
 from cobra_rl.phases import task
 from cobra_rl.phases.task import TaskPhase, solve
-from cobra_rl.runtime.run import Diverged, OtherRun
+from cobra_rl.runtime.folder import OtherRun
+from cobra_rl.runtime.run import Diverged
 from cobra_rl.spriteworld import EnvSpec, FindGoal, SpriteDistribution, Spriteworld, make
 from cobra_rl.worlds import load_world
 

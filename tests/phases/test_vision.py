@@ -13,7 +13,8 @@ from safetensors.numpy import load_file
 from cobra_rl.config import VISION
 from cobra_rl.environments import fewer_sprites
 from cobra_rl.phases import vision
-from cobra_rl.runtime.run import Diverged, OtherRun
+from cobra_rl.runtime.folder import OtherRun
+from cobra_rl.runtime.run import Diverged
 from cobra_rl.spriteworld import make
 from cobra_rl.worlds import load_vision
 from running import on_one_core
@@ -71,7 +72,7 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_p
     monkeypatch.setattr(vision, "VisionPhase", poisoned(vision.VisionPhase, "loss", 9))
     with pytest.raises(Diverged, match="loss is nan at step 16; the last good checkpoint is kept in"):
         vision.train(VISION["debug"], make("exploration"), tmp_path)
-    assert [file.name for file in (tmp_path / "checkpoints").iterdir()] == ["step_00000008.safetensors"]
+    assert [file.name for file in (tmp_path / "checkpoints").glob("step_*")] == ["step_00000008.safetensors"]
     assert (tmp_path / "pictures").exists()
     with pytest.raises(OtherRun, match=r"other settings \(config.steps: 24, now 25\)"):
         vision.train(dataclasses.replace(VISION["debug"], steps=25), make("exploration"), tmp_path)

@@ -12,6 +12,7 @@ from cobra_rl.environments import load_environment
 from cobra_rl.evaluation.explore import evaluate_explore
 from cobra_rl.evaluation.task import greedy_scores
 from cobra_rl.evaluation.vision import evaluate_suite, evaluate_vision
+from cobra_rl.runtime.words import working
 from cobra_rl.show.results import write_evaluation
 from cobra_rl.show.tables import print_explore, print_result, print_vision
 from cobra_rl.spriteworld import Spriteworld
@@ -41,11 +42,11 @@ class EvaluateRun:
             raise ValueError(f"{self.run_folder} holds no agent yet: the run was stopped before its first save.")
         rows = []
         for seed in seeds:
-            print(f"seed {seed}: {self.episodes} greedy episodes in each mode", flush=True)
             agent = Agent.load(self.run_folder, seed, self.world)
             assert agent.problem is not None
             envs = agent.problem.environments()
-            rows.append({"seed": seed} | greedy_scores(agent.policy, agent.params, envs, self.episodes, TEST_SEED))
+            with working(f"seed {seed}: {self.episodes} greedy episodes in each mode"):
+                rows.append({"seed": seed} | greedy_scores(agent.policy, agent.params, envs, self.episodes, TEST_SEED))
         metrics = settings | {"episodes": self.episodes, "seeds": rows}
         print_result(metrics)
         write_metrics(self.out, metrics)
@@ -89,12 +90,12 @@ class EvaluateVision(HeldOut):
         if self.vision is not None and self.world is not None:
             raise ValueError("Give --world or --vision, not both.")
         model = load_vision(self.vision) if self.vision is not None else load_world(self.world).vision
-        print(f"Looking at {self.scenes:,} scenes and fitting probes", flush=True)
-        if self.suite:
-            metrics = evaluate_suite(model, self.scenes)
-        else:
-            place = "paper/exploration/train" if self.env is None else self.env
-            metrics = {place: evaluate_vision(model, self.environment(), scenes=self.scenes)}
+        with working(f"Looking at {self.scenes:,} scenes and fitting probes"):
+            if self.suite:
+                metrics = evaluate_suite(model, self.scenes)
+            else:
+                place = "paper/exploration/train" if self.env is None else self.env
+                metrics = {place: evaluate_vision(model, self.environment(), scenes=self.scenes)}
         print_vision(metrics)
         write_metrics(self.out, metrics)
 
@@ -107,8 +108,8 @@ class EvaluateExplore(HeldOut):
         """Measure, print, write."""
         self.check("fit the position probe")
         world = load_world(self.world)
-        print(f"Proposing, pushing and imagining in {self.scenes:,} scenes", flush=True)
-        metrics = evaluate_explore(world, self.environment(), scenes=self.scenes)
+        with working(f"Proposing, pushing and imagining in {self.scenes:,} scenes"):
+            metrics = evaluate_explore(world, self.environment(), scenes=self.scenes)
         print_explore(metrics)
         write_metrics(self.out, metrics)
 

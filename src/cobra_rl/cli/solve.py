@@ -12,6 +12,7 @@ from cobra_rl.cli.options import Preset, TaskOrAll, Variant, absolute_env, check
 from cobra_rl.config import TASK, TaskConfig
 from cobra_rl.environments import Problem
 from cobra_rl.phases.task import solve
+from cobra_rl.runtime.words import working
 from cobra_rl.show.figures.tasks import report_run
 from cobra_rl.show.tables import print_result, print_suite
 from cobra_rl.spriteworld.names import REWARDED, SUITE
@@ -81,9 +82,9 @@ class Solve:
         print_result(result)
         shown = f"Result: {folder / 'result.json'}"
         if self.config.agent == "cobra":  # `Agent.load` knows only COBRA
-            print("Drawing the learning curve and filming the agent", flush=True)
             agent = Agent.load(folder)
             assert agent.problem is not None
-            curve, film = report_run(result, folder, agent, agent.problem.environments())
+            with working("Drawing the learning curve and filming the agent"):
+                curve, film = report_run(result, folder, agent, agent.problem.environments())
             shown += f"\nLearning curve: {curve}\nFilm: {film}"
         print(shown)

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from rich.progress import Progress
 
 from cobra_rl.agent import Agent
 from cobra_rl.cli.options import Mode, Task, Variant, WorldOrAll, check_file, check_range
 from cobra_rl.environments import Problem, load_environment
+from cobra_rl.runtime.words import working
 from cobra_rl.show.films import film_random, film_suite, save_gif, watch
 from cobra_rl.spriteworld import make
 
@@ -38,9 +38,8 @@ class Watch:
         agent, problem = self._agent()
         path = self.out or Path("runs", "watch", f"{problem.name(agent.config.value)}-{self.mode}.gif")
         env = problem.environments()[self.mode]
-        with Progress(transient=True) as bar:
-            line = bar.add_task("filming", total=self.frames)
-            frames = watch(agent, env, self.frames, self.seed, 192, lambda done, _: bar.update(line, completed=done))
+        with working("filming", self.frames) as tell:
+            frames = watch(agent, env, self.frames, self.seed, 192, lambda done, _: tell(done))
         save_gif(frames, path, fps=3.0)
         print(f"Film: {path}")
 

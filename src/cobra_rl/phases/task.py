@@ -17,8 +17,11 @@ from cobra_rl.environments import Problem, SparseReward
 from cobra_rl.evaluation.task import WINDOW, context, greedy_scores, normalised_reward, play_episodes, window_won
 from cobra_rl.models.world import WorldModel
 from cobra_rl.runtime import storage
-from cobra_rl.runtime.run import Diverged, Report, Weights, open_run, run
+from cobra_rl.runtime.folder import open_run
+from cobra_rl.runtime.run import Diverged, Report, Weights, run
 from cobra_rl.runtime.typed import to_json
+from cobra_rl.runtime.weights import WEIGHTS, is_whole
+from cobra_rl.runtime.words import warn, working
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.worlds import SHIPPED, copy_world, find_world, world_record
 
@@ -38,6 +41,7 @@ class TaskPhase:
     save_every = 500
     evaluates = False
     compressed = False
+    keep = True
 
     agent: Agent
     env: Environment
@@ -130,40 +134,41 @@ def solve(
     settings = {"phase": "task", "problem": problem, "config": config, "world": world_record(place), "steps": steps}
     settings |= {"first_seed": seeds.start, "seed_count": len(seeds), "final": final}
     defaults = {"problem": Problem(problem.task), "config": TaskConfig()}
-    open_run(folder, settings, defaults, free=FREE, command=command)
-    if place != SHIPPED:
-        copy_world(place, folder / "world")
-    envs = problem.environments() if envs is None else envs
-    train_env = SparseReward(envs["train"]) if problem.sparse else envs["train"]
-    used = world if problem.exploration_policy else world.without_policy()
-    agent, began = AGENTS[config.agent](config), time.monotonic()
-    compared = _compared(folder, envs, final)
-    rows = []
-    for number, seed in enumerate(seeds):
-        title = f"{problem.task}, seed {seed}" + (f" ({number + 1} of {len(seeds)})" if len(seeds) > 1 else "")
-        phase = TaskPhase(agent, train_env, used, seed, steps, title, config.reward_cap)
-        rows.append(_finish(phase, folder / f"seed{seed}", envs, final, compared))
-    minutes = (time.monotonic() - began) / 60
-    result = {"command": command} | to_json(settings) | {"minutes": minutes, "context": compared, "seeds": rows}
-    storage.write_json(folder / "result.json", result)
+    with open_run(folder, settings, defaults, free=FREE, command=command):
+        if place != SHIPPED:
+            copy_world(place, folder / "world")
+        envs = problem.environments() if envs is None else envs
+        train_env = SparseReward(envs["train"]) if problem.sparse else envs["train"]
+        used = world if problem.exploration_policy else world.without_policy()
+        agent, began = AGENTS[config.agent](config), time.monotonic()
+        compared = _compared(folder, envs, final)
+        rows = []
+        for number, seed in enumerate(seeds):
+            title = f"{problem.task}, seed {seed}" + (f" ({number + 1} of {len(seeds)})" if len(seeds) > 1 else "")
+            phase = TaskPhase(agent, train_env, used, seed, steps, title, config.reward_cap)
+            rows.append(_finish(phase, folder / f"seed{seed}", envs, final, compared))
+        minutes = (time.monotonic() - began) / 60
+        result = {"command": command} | to_json(settings) | {"minutes": minutes, "context": compared, "seeds": rows}
+        storage.write_json(folder / "result.json", result)
     return result
 
 
 def _finish(
     phase: TaskPhase, folder: Path, envs: Mapping[str, Environment], final: int, compared: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Run one seed to its end and score it; scores that were measured before are read."""
+    """Run one seed to its end and score it; scores that were measured before are read, if their weights are there."""
     path, asked = folder / "scores.json", {"steps": phase.steps, "final": final}
-    if known := _known(path, asked):
+    known = _known(path, asked | {"row": dict})
+    if known and any(is_whole(weights.parent) for weights in folder.glob(f"*/{WEIGHTS}")):
         print(f"{phase.title}: finished, {phase.steps:,} steps are done in {folder}", flush=True)
         return known["row"]
     state = run(phase, folder)
     if capped := phase.notes["capped"]:
         above = f"above config.reward_cap ({phase.reward_cap:g}) and were learnt as that"
         print(f"{phase.title}: {capped} rewards were {above}.", flush=True)
-    print(f"{phase.title}: {final} greedy episodes in each mode", flush=True)
     params = phase.agent.params(phase.world, state.agent)
-    scores = greedy_scores(phase.agent.policy, params, envs, final, FINAL_SEED)
+    with working(f"{phase.title}: {final} greedy episodes in each mode"):
+        scores = greedy_scores(phase.agent.policy, params, envs, final, FINAL_SEED)
     row = phase.summary() | scores | normalised_reward(scores, compared)
     storage.write_json(path, asked | {"row": row})
     return row
@@ -172,17 +177,25 @@ def _finish(
 def _compared(folder: Path, envs: Mapping[str, Environment], final: int) -> dict[str, Any]:
     """Measure what to compare with, once for all seeds."""
     path, asked = folder / "context.json", {"final": final}
-    if known := _known(path, asked):
+    if known := _known(path, asked | {"context": dict}):
         return known["context"]
-    print(f"What to compare with: {final} episodes of a random policy and of one that knows all", flush=True)
-    found = context(envs, final, FINAL_SEED)
+    with working(f"What to compare with: {final} episodes of a random policy and of one that knows all"):
+        found = context(envs, final, FINAL_SEED)
     if not all(np.isfinite(value) for scores in found.values() for value in scores.values()):
         raise Diverged("The environment gives rewards that are not finite; correct its task first.")
     storage.write_json(path, asked | {"context": found})
     return found
 
 
-def _known(path: Path, asked: Mapping[str, int]) -> dict[str, Any] | None:
-    """Read what was measured before, if the same was asked for then."""
-    known = storage.read_json(path) if path.exists() else {}
-    return known if asked.items() <= known.items() else None
+def _known(path: Path, asked: Mapping[str, int | type]) -> dict[str, Any] | None:
+    """Read what was measured before, if it has what is asked for: values, or anything of a type."""
+    try:
+        known = storage.read_json(path) if path.exists() else {}
+    except ValueError as error:
+        warn(f"{error} What it held is measured again.")
+        return None
+    fits = (
+        isinstance(known.get(name), value) if isinstance(value, type) else known.get(name) == value
+        for name, value in asked.items()
+    )
+    return known if all(fits) else None

@@ -5,7 +5,9 @@ policies are fetched every 50 environment steps, as in the paper. An actor that 
 """
 
 import os
+import socket
 import sys
+import threading
 import warnings
 from typing import Any
 
@@ -19,11 +21,14 @@ from cobra_rl.runtime.actors import Begin, Collected, LocalActors, Play
 
 CHUNK = 50  # environment steps between two fetches of the policy
 MOST_FAILURES = 3  # in a row, without any success: then it is no accident
+PATIENCE = 60.0  # seconds to wait for anything at all
+REACHABLE = 5.0  # seconds in which a cluster must answer
 # An actor is one thread on one core: learners and other actors need the rest.
 ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "OMP_NUM_THREADS": "1",
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",  # one that takes the place of another has all of its code
     "JAX_TRACEBACK_FILTERING": "off",  # it ends an error with a remark on itself, where `collect` looks for the cause
 }
 
@@ -61,19 +66,24 @@ class RayActors:
         self._given = begin, play, ray.put(parts), seed
         self._policy: Any = None
         self._under_way: dict[Any, Any] = {}  # future -> actor; empty until the first policy is known
-        self._count, self._hired, self._failures, self.replaced = count, 0, 0, 0
+        self._count, self._hired, self._failures, self._idle, self.replaced = count, 0, 0, 0, 0
 
     def collect(self, policy: Any, wait: bool = True) -> list[Collected]:
         """Return the chunks of `CHUNK` steps that are ready; their actors go on with this policy.
 
-        With `wait`, waits up to a minute if none is ready. Actors that fail again and again are a RuntimeError.
+        With `wait`, waits up to a minute if none is ready. Actors that fail again and again, or of which nothing comes
+        for minutes, are a ChildProcessError that says why.
         """
         self._policy = ray.put(policy)
         while len(self._under_way) < self._count:
             self._send(self._hire())
         ready, _ = ray.wait(list(self._under_way), num_returns=self._count, timeout=0)
         if wait and not ready:
-            ready, _ = ray.wait(list(self._under_way), num_returns=1, timeout=60.0)
+            ready, _ = ray.wait(list(self._under_way), num_returns=1, timeout=PATIENCE)
+            self._idle = 0 if ready else self._idle + 1
+            if self._idle >= MOST_FAILURES:
+                seconds = f"{self._idle * PATIENCE:.0f} seconds"
+                raise ChildProcessError(f"No actor began to play within {seconds}: is there a core for each of them?")
         chunks = []
         for future in ready:
             actor = self._under_way.pop(future)
@@ -83,11 +93,12 @@ class RayActors:
                 self._failures = 0
             except (RayActorError, RayTaskError) as error:
                 self._failures += 1
+                # Ray puts what was raised in an actor into the last line.
+                cause = str(error).strip().splitlines()[-1].strip().rstrip(".")
                 if self._failures >= MOST_FAILURES:
-                    # Ray puts what was raised in an actor into the last line.
-                    cause = str(error).strip().splitlines()[-1].strip().rstrip(".")
-                    raise RuntimeError(f"{self._failures} actors failed in a row: {cause}.") from error
+                    raise ChildProcessError(f"{self._failures} actors failed in a row: {cause}.") from error
                 actor, self.replaced = self._hire(), self.replaced + 1
+                print(f"An actor is replaced, the {_ordinal(self.replaced)} so far: {cause}.", flush=True)
             self._send(actor)
         return chunks
 
@@ -109,8 +120,53 @@ def _start_ray(count: int, address: str | None) -> None:
     # Without clusters Ray takes 127.0.0.1 for this machine's address, and all its processes listen there alone. Given
     # as `_node_ip_address`, Ray would replace it by the address that other machines see.
     ray_constants.ENABLE_RAY_CLUSTER = address is not None
-    where: dict[str, Any] = {"address": address} if address else {"num_cpus": max(count, os.cpu_count() or 1)}
+    # "local": a cluster that the environment names is none that was asked for.
+    here = {"address": "local", "num_cpus": max(count, os.cpu_count() or 1)}
+    where: dict[str, Any] = {"address": address} if address else here
     with warnings.catch_warnings():
         # Ray forks to start its own programs, which is safe: the child runs another program at once.
         warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
-        ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False, **where)
+        quiet = {"log_to_driver": False, "configure_logging": False}
+        if address is None:
+            ray.init(include_dashboard=False, **quiet, **where)
+            return
+        try:
+            _knock(address)
+            ray.init(**quiet, **where)
+        except (OSError, ValueError, RuntimeError) as error:
+            cause = str(error).strip().splitlines()[0].rstrip(".")
+            raise ConnectionError(
+                f"No Ray cluster answers at --address {address} ({cause}); start one with `ray start --head`, "
+                "give its host:port, or leave --address out to use this machine."
+            ) from error
+
+
+def _knock(address: str) -> None:
+    """Refuse an address where nobody listens, soon: Ray would try for a minute."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if address == "auto" or not colon:
+        return
+    if not port.isdigit():
+        raise ValueError("it must be auto, host:port or ray://host:port")
+    answers: list[OSError | None] = []
+
+    def try_it() -> None:
+        try:
+            socket.create_connection((host, int(port)), REACHABLE).close()
+            answers.append(None)
+        except OSError as error:
+            answers.append(error)
+
+    # In a thread, for nobody limits how long the search for a host by its name takes.
+    thread = threading.Thread(target=try_it, daemon=True)
+    thread.start()
+    thread.join(2 * REACHABLE)
+    if not answers:
+        raise TimeoutError(f"no answer within {2 * REACHABLE:.0f} seconds")
+    if answers[0] is not None:
+        raise answers[0]
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

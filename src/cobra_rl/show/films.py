@@ -1,5 +1,6 @@
 """Moving pictures: frames of play, captioned, as GIFs."""
 
+import io
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from PIL import Image, ImageDraw
 from cobra_rl.agent import Agent
 from cobra_rl.agents.base import Policy
 from cobra_rl.evaluation.task import episodes
+from cobra_rl.runtime.storage import write_atomically
 from cobra_rl.spriteworld import Spriteworld, make, render
 from cobra_rl.spriteworld.base import Environment, auto_reset
 from cobra_rl.spriteworld.names import MODES, SUITE, TASKS
@@ -134,7 +136,7 @@ def framed(frame: Frame, success: bool) -> Frame:
 
 
 def save_gif(frames: list[Frame], path: Path, fps: float) -> None:
-    """Write frames of one size as an animated GIF."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    images = [Image.fromarray(frame) for frame in frames]
-    images[0].save(path, format="GIF", save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0)
+    """Write frames of one size as an animated GIF, whole or not at all."""
+    images, file = [Image.fromarray(frame) for frame in frames], io.BytesIO()
+    images[0].save(file, format="GIF", save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0)
+    write_atomically(path, file.getvalue())

@@ -32,7 +32,7 @@ SPARSE_KINDS = {"solve-sparse": ("cobra", "value predictor"), "solve-sparse-rewa
 POINTS = 60  # of an average curve
 FRAMES, SIZE, SEED = 5, 160, 3  # of `solving`
 FILM_FRAMES, FPS, FILM_SEED = 60, 4.0, 7  # of the film of a run
-TRIES = 16  # episodes to look through for one that is long enough
+TRIES = 8  # episodes to look through for one that is long enough
 
 
 def performance(_: WorldModel, results: Path) -> Drawn:
@@ -217,9 +217,8 @@ def _success(solved: Sequence[bool]) -> Float[np.ndarray, " N"]:
 
 def _frames(agent: Agent, task: str, mode: str) -> list[Frame]:
     env = make(task, mode)
-    for episode in itertools.islice(episodes(agent.policy, agent.params, env, SEED), TRIES):
-        if len(episode.actions) >= FRAMES - 1:
-            break
+    played = list(itertools.islice(episodes(agent.policy, agent.params, env, SEED), TRIES))
+    episode = next((each for each in played if len(each.actions) >= FRAMES - 1), played[-1])
     actions = [*episode.actions, None]
     chosen = np.linspace(0, len(actions) - 1, FRAMES).round().astype(int)
     return [picture(env, episode.states[i], SIZE, actions[i]) for i in chosen]
