@@ -35,7 +35,7 @@ def commands(world: Path) -> dict[str, list[str]]:
 
 def start(command: list[str], folder: Path, first: str = "", **options: Any) -> subprocess.Popen:
     """Start `cobra COMMAND --out folder` on one core, after the code `first`; its output is read from the process."""
-    words = [sys.executable, "-c", f"{first}\n{ON_ONE_CORE}", *command, "--out", str(folder)]
+    words = [sys.executable, "-c", f"{first}\n{ON_ONE_CORE}main()", *command, "--out", str(folder)]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} | options
     return subprocess.Popen(words, text=True, **streams)
 

@@ -10,18 +10,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-SERVE = """
-import json, os, sys
+ON_ONE_CORE = """
+import os
 cores, worker = sorted(os.sched_getaffinity(0)), os.environ.get("PYTEST_XDIST_WORKER", "gw0")
 os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})  # workers of pytest on different cores
 from cobra_rl.cli import main
+"""
+SERVE = f"""{ON_ONE_CORE}
+import json, sys
 for line in sys.stdin:
     code = 0
     try:
         main(json.loads(line))
     except SystemExit as end:
         code = end.code
-    print(f"ended with {code}", flush=True)
+    print("ended with", code, flush=True)
 """
 
 Cobra = Callable[..., str]
