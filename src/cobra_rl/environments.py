@@ -13,6 +13,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from cobra_rl.bounds import Checked
 from cobra_rl.spriteworld.base import Environment, TimeStep
 from cobra_rl.spriteworld.env import Spriteworld, make
 from cobra_rl.spriteworld.names import MODES
@@ -78,7 +79,7 @@ class SparseReward:
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(Checked):
     """What is to be learnt, and with what at hand."""
 
     task: str  # of the suite, or what an environment of one's own is called

@@ -10,11 +10,12 @@ from typing import Any
 import equinox as eqx
 import jax
 
+from cobra_rl.bounds import from_json
 from cobra_rl.models.vision import VisionModel
 from cobra_rl.models.world import EXPLORATIONS, TRANSITIONS, VISIONS, Kind, WorldModel, name_of, sizes_of
 from cobra_rl.runtime import storage
 from cobra_rl.runtime.run import Weights
-from cobra_rl.runtime.typed import from_json, to_json
+from cobra_rl.runtime.typed import to_json
 from cobra_rl.runtime.weights import WeightsError, load_weights, read_config, sha256
 
 WEIGHTS = Path(__file__).parent / "weights"

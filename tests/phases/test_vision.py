@@ -52,8 +52,8 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
     for other, sentence in (("--seed=1", "seed: 0, now 1"), ("--config.model.latents=16", "config.model.latents: 8")):
         assert sentence in cobra((*TRAIN, other), whole, code=2)
     served = load_vision(whole)
-    assert served.encode(np.zeros((2, 64, 64, 3), np.uint8)).shape == (2, 3, 8)
-    assert json.loads((whole / "run.json").read_text())["settings"]["config"]["model"]["slots"] == 3
+    assert served.encode(np.zeros((2, 64, 64, 3), np.uint8)).shape == (2, 4, 8)
+    assert json.loads((whole / "run.json").read_text())["settings"]["config"]["model"]["slots"] == 4
 
 
 def poisoned(phase_class, metric: str, after: int):

@@ -20,6 +20,7 @@ from cobra_rl.runtime import storage
 from cobra_rl.runtime.run import Diverged, Report, Weights, open_run, run
 from cobra_rl.runtime.typed import to_json
 from cobra_rl.spriteworld.base import Environment
+from cobra_rl.spriteworld.env import Spriteworld
 from cobra_rl.worlds import SHIPPED, copy_world, find_world, world_record
 
 CONFIRM = 100  # greedy episodes that must confirm the 90 % of a window
@@ -56,6 +57,11 @@ class TaskPhase:
             raise ValueError(
                 f"The environment has pictures of {env.image_size} pixels and actions of {env.action_size} dimensions; "
                 f"the world knows {knows.image} and {knows.action}. Take a world that was trained for it."
+            )
+        if isinstance(env, Spriteworld) and env.spec.capacity > knows.slots:
+            raise ValueError(
+                f"The environment {env.spec.name!r} has scenes of {env.spec.capacity} sprites, and the world sees only "
+                f"{knows.slots} things; take fewer sprites, or train a world with more --config.model.slots."
             )
 
     def init(self) -> Playing:
