@@ -107,7 +107,8 @@ def from_json(kind: type[T], data: Any, where: str, ignore_others: bool = False)
         raise ValueError(f"{where} must hold the entries of a {kind.__name__}, but it is {_shown(data)}.")
     hints = _hints(kind)
     if (unknown := sorted(map(str, data.keys() - set(hints)))) and not ignore_others:
-        raise ValueError(f"{where} is of another version: this code knows no {', '.join(unknown)} there.")
+        known = f"a {kind.__name__} must have only {', '.join(hints)}"
+        raise ValueError(f"{where} is of another version: it has {', '.join(unknown)}, and {known}.")
     needed = {field.name for field in dataclasses.fields(kind) if _needed(field)}  # type: ignore[arg-type]
     if missing := sorted(needed - data.keys()):
         raise ValueError(f"{where} lacks {', '.join(missing)}, which a {kind.__name__} must have.")

@@ -81,8 +81,8 @@ def test_a_result_says_how_it_was_made(path):
 def test_the_shipped_agent_is_of_the_published_run(task):
     result = json.loads((RESULTS / "solve" / f"{task}.json").read_text())
     settings = Agent.settings(WEIGHTS / "tasks" / task)
-    assert result["problem"].items() <= settings["problem"].items()
-    assert settings["steps"] == result["steps"]
+    assert result["problem"].items() <= vars(settings.problem).items()
+    assert settings.steps == result["steps"]
 
 
 def test_there_is_no_agent_for_a_task_that_nobody_learnt():

@@ -1,7 +1,8 @@
-"""What the training phases share: schedules, optimisers, averages of weights."""
+"""What the training phases share: schedules, optimisers, averages of weights, a check of memory."""
 
+import os
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -44,3 +45,13 @@ def averaged(average: Tree, weights: Tree, decay: float) -> Tree:
 def copied(tree: Tree) -> Tree:
     """Copy all arrays: a compiled step gives its buffers away, and none may be shared."""
     return jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, tree)
+
+
+def check_memory(make: Callable[[], Any], option: str) -> None:
+    """Refuse what would not fit into the memory of this machine, before it is made; a smaller `option` may fit."""
+    leaves = jax.tree.leaves(eqx.filter(eqx.filter_eval_shape(make), lambda leaf: hasattr(leaf, "dtype")))
+    needed, here = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves), os.sysconf("SC_PAGE_SIZE")
+    here *= os.sysconf("SC_PHYS_PAGES")
+    if needed > here:
+        sizes = f"{needed / 1e9:,.0f} GB, and this machine has {here / 1e9:,.0f} GB"
+        raise ValueError(f"What is to be remembered needs {sizes} of memory; take a smaller {option}.")

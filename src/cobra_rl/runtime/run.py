@@ -82,7 +82,7 @@ def open_run(
     begun = storage.read_json(path).get("settings", {}) if path.exists() else wanted
     for name, old, new in differences(begun, wanted, to_json(defaults)):
         elsewhere = "give another folder with --out"
-        if name == "steps" and name in free and new < (old or 0):
+        if name == "steps" and name in free and isinstance(old, int) and new < old:
             asked = f"cannot be made shorter ({new:,} asked)"
             raise ValueError(f"{folder} holds a run of {old:,} steps and {asked}; {elsewhere}.")
         if name not in free and name.partition(".")[0] not in free:
