@@ -418,7 +418,8 @@ def test_pictures_that_are_none(agent, data):
 CROWD = dataclasses.replace(SMALL, name="crowd", scenes=((SPRITE,) * 9,), image_size=64)
 LEARN = {
     "steps": [0, -1, 0.5, "?", None, 10**12], "seed": [-1, 2**32, "?", 0.5], "final": [0, -3, "?"],
-    "config": [None, {}, "laptop", config.VISION["debug"]], "env": [None, 3, "sorting", SMALL, CROWD, {"test": SMALL}],
+    "config": [None, {"nothing": 1}, "laptop", config.VISION["debug"]],
+    "env": [None, 3, "sorting", SMALL, CROWD, {"test": SMALL}],
     "world": ["nowhere"],
 }  # fmt: skip
 

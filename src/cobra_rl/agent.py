@@ -161,7 +161,7 @@ class Agent:
         from cobra_rl.phases.task import solve
 
         steps, seed, final = conform(Count, steps, "steps"), conform(Seed, seed, "seed"), conform(Count, final, "final")
-        conform(TaskConfig, config, "config")
+        config = conform(TaskConfig, config, "config")
         if isinstance(env, Mapping) and "train" not in env:
             raise ValueError(f"env has the modes {list(env)}; it must have train, and may have test.")
         modes = env if isinstance(env, Mapping) else {mode: env for mode in MODES}

@@ -88,7 +88,7 @@ def conform(hint: Any, value: Any, where: str) -> Any:
     try:
         return _conform(hint, value, where)
     except _Unfit:
-        raise ValueError(f"{where} is {_shown(value)}; it must be {describe(hint)}.") from None
+        raise ValueError(f"{where} is {shown(value)}; it must be {describe(hint)}.") from None
 
 
 def from_json(kind: type[T], data: Any, where: str, ignore_others: bool = False) -> T:
@@ -104,7 +104,7 @@ def from_json(kind: type[T], data: Any, where: str, ignore_others: bool = False)
         An instance of `kind`.
     """
     if not isinstance(data, Mapping):
-        raise ValueError(f"{where} must hold the entries of a {kind.__name__}, but it is {_shown(data)}.")
+        raise ValueError(f"{where} must hold the entries of a {kind.__name__}, but it is {shown(data)}.")
     hints = _hints(kind)
     if (unknown := sorted(map(str, data.keys() - set(hints)))) and not ignore_others:
         known = f"a {kind.__name__} must have only {', '.join(hints)}"
@@ -138,6 +138,16 @@ def describe(hint: Any) -> str:
         return f"a mapping of names to {describe(arguments[1])}"
     names = {int: "a whole number", float: "a finite number", bool: "true or false", str: "text", Path: "a path"}
     return names.get(hint) or ("none" if hint is type(None) else f"of type {getattr(hint, '__name__', hint)}")
+
+
+def shown(value: Any) -> str:
+    """Write a value for a sentence: in one line, and not too long."""
+    if isinstance(value, Path):
+        return str(value)
+    try:
+        return " ".join(_REPR.repr(value).split())
+    except Exception:  # whatever the `repr` of a stranger's object does
+        return f"a {type(value).__name__}"
 
 
 class _Unfit(Exception):
@@ -200,15 +210,6 @@ def _hints(kind: type) -> dict[str, Any]:
 
 def _needed(field: dataclasses.Field) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, Path):
-        return str(value)
-    try:
-        return _REPR.repr(value)
-    except Exception:  # whatever the `repr` of a stranger's object does
-        return f"a {type(value).__name__}"
 
 
 _REPR = reprlib.Repr()

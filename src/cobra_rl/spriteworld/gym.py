@@ -16,7 +16,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from jax._src.xla_bridge import backends_are_initialized  # JAX has no public way to ask this
 
-from cobra_rl.bounds import Bounds, Seed, conform
+from cobra_rl.bounds import Bounds, Seed, conform, shown
 from cobra_rl.spriteworld.actions import check_action
 from cobra_rl.spriteworld.base import TimeStep
 from cobra_rl.spriteworld.env import EnvState, Spriteworld, make, render
@@ -248,7 +248,7 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
         mask = options["reset_mask"]
         if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,) or not mask.any():
             wanted = f"a NumPy array of {self.num_envs} booleans, at least one of them true"
-            raise ValueError(f"reset_mask is {mask!r}; it must be {wanted}.")
+            raise ValueError(f"reset_mask is {shown(mask)}; it must be {wanted}.")
         return mask
 
     def _seed(self, seed: Any, chosen: np.ndarray) -> None:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from cobra_rl.bounds import Bounds, Share, conform
+from cobra_rl.bounds import Bounds, Share, conform, shown
 
 # Each shape has the symmetry of a regular n-gon: n, and the angle of a mirror axis through an inner vertex (of an
 # n-gon: a vertex). It consists of 2n mirrored half-wedges of angle pi/n, and the one beside that axis says it all.
@@ -63,7 +63,9 @@ def sprites_from_factors(factors: Sequence[Mapping | Sequence], capacity: int | 
 
 def _checked_factors(index: int, sprite: Mapping | Sequence) -> dict:
     if not isinstance(sprite, Mapping | Sequence) or (not isinstance(sprite, Mapping) and len(sprite) != len(FACTORS)):
-        raise ValueError(f"Sprite {index} is {sprite!r}; give a mapping, or all {len(FACTORS)}: {', '.join(FACTORS)}.")
+        raise ValueError(
+            f"Sprite {index} is {shown(sprite)}; give a mapping, or all {len(FACTORS)}: {', '.join(FACTORS)}."
+        )
     row = dict(sprite) if isinstance(sprite, Mapping) else dict(zip(FACTORS, sprite, strict=True))
     if unknown := sorted(map(str, set(row) - set(FACTORS))):
         raise ValueError(f"Sprite {index} has unknown factors {unknown}; allowed are {', '.join(FACTORS)}.")
