@@ -235,7 +235,8 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
         infos, done = _masked(info, everywhere), terminated | truncated
         if self.autoreset_mode == AutoresetMode.SAME_STEP and done.any():
             final = np.full(self.num_envs, None, object)
-            final[done] = list(np.asarray(images)[done])
+            for i in np.flatnonzero(done):
+                final[i] = np.asarray(images[i])
             self._keys, self._last, images = self._compiled_restart(self._keys, self._last, done)
             infos = _masked(jax.device_get(self._last.info), everywhere)
             infos |= {"final_obs": final, "_final_obs": done, "final_info": _masked(info, done), "_final_info": done}
