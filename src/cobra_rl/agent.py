@@ -86,7 +86,7 @@ class Agent:
         shape = getattr(image, "shape", None)
         if shape is None or len(shape) != 3:
             found = f"a {type(image).__name__}" if shape is None else list(shape)
-            raise ValueError(f"`act` takes one picture, an array [H, W, 3], but got {found}; `act_batch` takes more.")
+            raise ValueError(f"`act` takes one picture [H, W, 3], but got {found}; for a batch use `act_batch`.")
         epsilon = conform(Share, epsilon, "epsilon")
         self._key, key = jax.random.split(self._key)
         return np.asarray(self.act_batch(image[None], key[None], jnp.float32(epsilon))[0])

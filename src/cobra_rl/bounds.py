@@ -91,14 +91,13 @@ def conform(hint: Any, value: Any, where: str) -> Any:
         raise ValueError(f"{where} is {shown(value)}; it must be {describe(hint)}.") from None
 
 
-def from_json(kind: type[T], data: Any, where: str, ignore_others: bool = False) -> T:
+def from_json(kind: type[T], data: Any, where: str) -> T:
     """Load a dataclass from JSON data; missing entries take their defaults, and what does not fit is a ValueError.
 
     Args:
         kind: A dataclass.
         data: What a JSON file holds.
         where: How a person calls that file, or the place in it.
-        ignore_others: Whether entries that the dataclass does not know are passed over instead of refused.
 
     Returns:
         An instance of `kind`.
@@ -106,7 +105,7 @@ def from_json(kind: type[T], data: Any, where: str, ignore_others: bool = False)
     if not isinstance(data, Mapping):
         raise ValueError(f"{where} must hold the entries of a {kind.__name__}, but it is {shown(data)}.")
     hints = _hints(kind)
-    if (unknown := sorted(map(str, data.keys() - set(hints)))) and not ignore_others:
+    if unknown := sorted(map(str, data.keys() - set(hints))):
         known = f"a {kind.__name__} must have only {', '.join(hints)}"
         raise ValueError(f"{where} is of another version: it has {', '.join(unknown)}, and {known}.")
     needed = {field.name for field in dataclasses.fields(kind) if _needed(field)}  # type: ignore[arg-type]

@@ -29,6 +29,8 @@ def load_environment(name: str, mode: str = "train") -> Environment:
         found = getattr(_module(where), attribute)
     except (ImportError, OSError, AttributeError, SyntaxError) as error:
         raise ValueError(f"--env is {name!r}, but nothing is found there: {error}.") from error
+    except Exception as error:  # whatever a user's file does; --debug shows where
+        raise ValueError(f"--env is {name!r}, but its code fails: {type(error).__name__}: {error}.") from error
     return as_environment(found, mode, name)
 
 
