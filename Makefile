@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-portable chaos figures report bench lint format clean
+.PHONY: help demo test test-clients test-portable fuzz chaos figures report bench lint format clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -14,6 +14,12 @@ demo: .venv/base  ## the main job: learn a task from reward, with the shipped wo
 
 test: .venv/test  ## all tests
 	$(BIN)/python -m pytest
+
+test-clients: .venv/test .venv/clients  ## the environments with Gymnasium, dm_env, RecordVideo and Stable-Baselines3
+	$(BIN)/python -m pytest -m '' tests/test_clients.py tests/spriteworld/test_gym.py
+
+fuzz: .venv/test  ## ten times as many malformed inputs as `make test` tries, at random
+	COBRA_FUZZ=10 $(BIN)/python -m pytest tests/test_fuzz.py
 
 test-portable: .venv/test  ## all tests as on other machines: orders, BLAS kernels, instruction sets, workers, Pythons
 	$(BIN)/python tests/portable.py
@@ -57,6 +63,10 @@ clean:  ## remove what make made
 
 .venv/bench: .venv/base
 	$(PIP) --editable '.[bench]'
+	@touch $@
+
+.venv/clients: .venv/base
+	$(PIP) --editable '.[clients]'
 	@touch $@
 
 .venv/lint: .venv/base

@@ -74,6 +74,11 @@ def _run(words: list[str], debug: bool) -> int:
             traceback.print_exc()
         print(f"cobra: {_sentence(error)}", file=sys.stderr)
         return 2
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        print("cobra: there is not enough memory for this; take a smaller batch, size or model.", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("cobra: stopped at once; what was saved before is intact.", file=sys.stderr)
         return 130

@@ -8,9 +8,10 @@ from rich.console import Console
 from rich.table import Table
 
 from cobra_rl.agent import Agent
+from cobra_rl.bounds import Seed
 from cobra_rl.cli import report
 from cobra_rl.cli.evaluate import EvaluateExplore, EvaluateVision
-from cobra_rl.cli.options import Preset, check_range, command_line
+from cobra_rl.cli.options import Episodes, OutFolder, Preset, Seeds, Steps, command_line
 from cobra_rl.config import EXPLORE, TASK, VISION
 from cobra_rl.environments import Problem
 from cobra_rl.phases import explore, vision
@@ -27,19 +28,17 @@ from cobra_rl.worlds import load_world
 class Reproduce:
     """Reproduce the paper from nothing: see, imagine, be curious, solve the six tasks, draw and tell. It resumes."""
 
-    out: Path = Path("runs", "reproduce")
+    out: OutFolder = Path("runs", "reproduce")
     """Output folder: vision/, explore/ (with the world), solve/TASK/, results/, figures/, report.html."""
     preset: Preset = "laptop"
     """debug takes minutes, laptop hours on two CPU cores, paper has the paper's numbers (for a GPU)."""
-    seeds: int = 5  # Number of random seeds per task.
-    seed: int = 0  # Random seed of vision and exploration.
-    steps: int | None = None  # Rewarded environment steps per seed. Default: 1,000 to 3,000, by task; 40 in debug.
-    final: int | None = None  # Greedy episodes at the end, in each mode. Default: 200; 4 in debug.
+    seeds: Seeds = 5  # Number of random seeds per task.
+    seed: Seed = 0  # Random seed of vision and exploration.
+    steps: Steps | None = None  # Rewarded environment steps per seed. Default: 1,000 to 3,000, by task; 40 in debug.
+    final: Episodes | None = None  # Greedy episodes at the end, in each mode. Default: 200; 4 in debug.
 
     def run(self) -> None:
         """Do one part after the other; a part that is done is not done again."""
-        for name in ("seeds", "steps", "final"):
-            check_range(name, getattr(self, name), 1)
         parts = {
             "vision": self._vision,
             "explore": self._explore,

@@ -8,7 +8,18 @@ from typing import Annotated, Any, ClassVar, Literal
 import tyro
 
 from cobra_rl.agent import Agent
-from cobra_rl.cli.options import Preset, TaskOrAll, Variant, absolute_env, check_range, command_line
+from cobra_rl.bounds import Seed
+from cobra_rl.cli.options import (
+    Episodes,
+    OutFolder,
+    Preset,
+    Seeds,
+    Steps,
+    TaskOrAll,
+    Variant,
+    absolute_env,
+    command_line,
+)
 from cobra_rl.config import TASK, TaskConfig
 from cobra_rl.environments import Problem
 from cobra_rl.phases.task import solve
@@ -34,22 +45,19 @@ class Solve:
     world: Path | None = None  # World to learn in: a folder that `cobra train explore` left. Default: the shipped one.
     variant: Variant = "paper"  # The paper's rules, or those of the released package 1.0.2.
     preset: Preset = "laptop"  # debug takes seconds, laptop is ours, paper has the paper's numbers.
-    seeds: int = 1  # Number of random seeds, one agent each.
-    first_seed: int = 0  # The first of them.
-    steps: int | None = None  # Rewarded environment steps per seed. Default: 1,000 to 3,000, by task.
+    seeds: Seeds = 1  # Number of random seeds, one agent each.
+    first_seed: Seed = 0  # The first of them.
+    steps: Steps | None = None  # Rewarded environment steps per seed. Default: 1,000 to 3,000, by task.
     sparse: bool = False  # A reward of 1 on success and nothing before.
     predictor: Literal["reward", "value"] | None = None
     """What is learnt of a scene: its reward, or its value. Default: the value if rewards are sparse."""
     exploration_policy: bool = True  # Without it, the planner proposes uniformly random actions: the paper's ablation.
-    final: int = 200  # Greedy episodes at the end, in each mode.
-    out: Path | None = None
+    final: Episodes = 200  # Greedy episodes at the end, in each mode.
+    out: OutFolder | None = None
     """Output folder; with `all`, the parent of one folder per task. Default: runs/solve/TASK[-OPTIONS]."""
 
     def run(self) -> None:
         """Learn, and show what came of it."""
-        for name in ("seeds", "steps", "final"):
-            check_range(name, getattr(self, name), 1)
-        check_range("first-seed", self.first_seed, 0)
         if (self.task is None) == (self.env is None):
             raise ValueError(f"Name a task ({', '.join(REWARDED)}, all) or give one of your own with --env; not both.")
         if self.task == "all":

@@ -19,7 +19,7 @@ from cobra_rl.models.nets import Lattice
 from cobra_rl.models.transition import TransitionModel, Transitions
 from cobra_rl.models.vision import VisionModel
 from cobra_rl.models.world import WorldModel, make_exploration, make_transition
-from cobra_rl.phases.schedules import at, averaged, copied, optimiser_of, over_devices
+from cobra_rl.phases.schedules import at, averaged, check_memory, copied, optimiser_of, over_devices
 from cobra_rl.runtime.actors import Actors, LocalActors
 from cobra_rl.runtime.folder import open_run
 from cobra_rl.runtime.replay import Replay, ReplayState
@@ -92,14 +92,13 @@ class ExplorePhase:
     def init(self) -> ExploreState:
         """Start with fresh weights and an empty replay."""
         transition_key, exploration_key = jax.random.split(jax.random.key(self.seed))
-        size, seen = self.env.action_size, self.vision.config
+        size = self.env.action_size
         models = (
             make_transition(self.config.transition, self.vision, size, transition_key),
             make_exploration(self.config.exploration, self.vision, size, exploration_key),
         )
         first, second = (self._optimiser.init(eqx.filter(model, eqx.is_array)) for model in models)
-        image = jnp.zeros((seen.size, seen.size, 3), jnp.uint8)
-        memory = self._replay.init(Transitions(jnp.zeros((seen.slots, seen.latents)), jnp.zeros(size), image))
+        memory = empty_replay(self.config, self.vision, size)
         return ExploreState(Learner(*models, copied(models), (first, second)), memory, self._acting, jnp.int32(0))
 
     def step(self, state: ExploreState, step: int) -> tuple[ExploreState, dict[str, Array]]:
@@ -182,6 +181,14 @@ def _compiled(config: ExploreConfig, action_size: int):
     return add, update
 
 
+def empty_replay(config: ExploreConfig, vision: VisionModel, action_size: int) -> ReplayState:
+    """Make a replay for transitions between the slots of a vision module."""
+    seen = vision.config
+    image = jnp.zeros((seen.size, seen.size, 3), jnp.uint8)
+    item = Transitions(jnp.zeros((seen.slots, seen.latents)), jnp.zeros(action_size), image)
+    return Replay(config.capacity, config.batch).init(item)
+
+
 @functools.cache
 def actor_functions(config: ExploreConfig, env: Environment, count: int) -> tuple[functools.partial, functools.partial]:
     """Return how actors begin and play, as functions that travel to other processes."""
@@ -205,12 +212,13 @@ def train(
     returned. By default environments in this process play; whoever gives other `actors` also closes them.
     """
     source = find_vision(vision)
-    fingerprint = sha256(source)
+    fingerprint, seen = sha256(source), load_vision(source)
+    check_memory(lambda: empty_replay(config, seen, env.action_size), "--config.capacity")
     settings = {"phase": "explore", "config": config, "seed": seed, "env": env_name, "vision": fingerprint}
     settings |= {"actors": "local" if actors is None else "ray"}
     with open_run(folder, settings, {"config": type(config)()}, command=command):
         copy_vision(source, folder / "world" / "vision")
-        phase = ExplorePhase(config, env, load_vision(source), fingerprint, seed, title, actors)
+        phase = ExplorePhase(config, env, seen, fingerprint, seed, title, actors)
         try:
             run(phase, folder)
         except (Stopped, Diverged, ChildProcessError):  # all that was saved is whole: it can be used until it goes on

@@ -1,8 +1,9 @@
-"""What the training phases share: schedules, optimisers, averages of weights, batches over several devices."""
+"""What the training phases share: schedules, optimisers, averages, a check of memory, batches over devices."""
 
 import math
+import os
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -64,3 +65,13 @@ def over_devices(batch: Tree) -> Tree:
         return batch
     mesh = Mesh(np.array(jax.devices()[:count]), ("batch",))
     return jax.lax.with_sharding_constraint(batch, NamedSharding(mesh, PartitionSpec("batch")))
+
+
+def check_memory(make: Callable[[], Any], option: str) -> None:
+    """Refuse what would not fit into the memory of this machine, before it is made; a smaller `option` may fit."""
+    leaves = jax.tree.leaves(eqx.filter(eqx.filter_eval_shape(make), lambda leaf: hasattr(leaf, "dtype")))
+    needed, here = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves), os.sysconf("SC_PAGE_SIZE")
+    here *= os.sysconf("SC_PHYS_PAGES")
+    if needed > here:
+        sizes = f"{needed / 1e9:,.0f} GB, and this machine has {here / 1e9:,.0f} GB"
+        raise ValueError(f"What is to be remembered needs {sizes} of memory; take a smaller {option}.")

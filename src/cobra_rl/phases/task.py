@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from cobra_rl.agents.base import Agent, Playing, begin
@@ -16,6 +17,7 @@ from cobra_rl.config import TaskConfig
 from cobra_rl.environments import Problem, SparseReward
 from cobra_rl.evaluation.task import WINDOW, context, greedy_scores, normalised_reward, play_episodes, window_won
 from cobra_rl.models.world import WorldModel
+from cobra_rl.phases.schedules import check_memory
 from cobra_rl.runtime import storage
 from cobra_rl.runtime.folder import open_run
 from cobra_rl.runtime.run import Diverged, Report, Weights, run
@@ -23,6 +25,7 @@ from cobra_rl.runtime.typed import to_json
 from cobra_rl.runtime.weights import WEIGHTS, is_whole
 from cobra_rl.runtime.words import warn, working
 from cobra_rl.spriteworld.base import Environment
+from cobra_rl.spriteworld.env import Spriteworld
 from cobra_rl.worlds import SHIPPED, copy_world, find_world, world_record
 
 CONFIRM = 100  # greedy episodes that must confirm the 90 % of a window
@@ -53,14 +56,6 @@ class TaskPhase:
     notes: dict[str, Any] = field(  # an entry an episode in both lists; how soon it got to 90 %, confirmed
         default_factory=lambda: {"ends": [], "success": [], "confirmed": None, "next_try": 0, "capped": 0}
     )
-
-    def __post_init__(self):
-        env, knows = self.env, self.world.sizes
-        if env.image_size != knows.image or env.action_size != knows.action:
-            raise ValueError(
-                f"The environment has pictures of {env.image_size} pixels and actions of {env.action_size} dimensions; "
-                f"the world knows {knows.image} and {knows.action}. Take a world that was trained for it."
-            )
 
     def init(self) -> Playing:
         """Start with a fresh predictor in a fresh episode."""
@@ -111,6 +106,21 @@ class TaskPhase:
         }
 
 
+def check_fit(env: Environment, world: WorldModel) -> None:
+    """Refuse an environment that a world does not know how to see or to act in."""
+    knows = world.sizes
+    if env.image_size != knows.image or env.action_size != knows.action:
+        raise ValueError(
+            f"The environment has pictures of {env.image_size} pixels and actions of {env.action_size} dimensions; "
+            f"the world knows {knows.image} and {knows.action}. Take a world that was trained for it."
+        )
+    if isinstance(env, Spriteworld) and env.spec.capacity > knows.slots:
+        raise ValueError(
+            f"The environment {env.spec.name!r} has scenes of {env.spec.capacity} sprites, and the world sees only "
+            f"{knows.slots} things; take fewer sprites, or train a world with more --config.model.slots."
+        )
+
+
 def solve(
     config: TaskConfig,
     world: WorldModel,
@@ -131,16 +141,20 @@ def solve(
     if config.agent not in AGENTS:
         raise ValueError(f"There is no agent {config.agent!r}; choose one of {', '.join(AGENTS)}.")
     place = find_world(world_folder)
+    envs = problem.environments() if envs is None else envs
+    for env in envs.values():
+        check_fit(env, world)
+    agent, image = AGENTS[config.agent](config), jnp.zeros((world.sizes.image, world.sizes.image, 3), jnp.uint8)
+    check_memory(lambda: agent.init(jax.random.key(0), world, agent.observe(world, image)), "--config.memory")
     settings = {"phase": "task", "problem": problem, "config": config, "world": world_record(place), "steps": steps}
     settings |= {"first_seed": seeds.start, "seed_count": len(seeds), "final": final}
     defaults = {"problem": Problem(problem.task), "config": TaskConfig()}
     with open_run(folder, settings, defaults, free=FREE, command=command):
         if place != SHIPPED:
             copy_world(place, folder / "world")
-        envs = problem.environments() if envs is None else envs
         train_env = SparseReward(envs["train"]) if problem.sparse else envs["train"]
         used = world if problem.exploration_policy else world.without_policy()
-        agent, began = AGENTS[config.agent](config), time.monotonic()
+        began = time.monotonic()
         compared = _compared(folder, envs, final)
         rows = []
         for number, seed in enumerate(seeds):

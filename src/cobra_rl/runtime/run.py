@@ -68,7 +68,7 @@ class Phase(Protocol):
     def init(self) -> Any: ...  # the state before the first step: a pytree
     def step(self, state: Any, step: int) -> tuple[Any, Mapping[str, Any]]: ...  # take a step: the state, and metrics
     def report(self, state: Any, step: int) -> Report: ...  # measure the state
-    def weights(self, state: Any) -> Mapping[str, Weights]: ...  # by path below the folder of the run
+    def weights(self, state: Any) -> Mapping[str, Weights]: ...  # those to keep, by path below the folder of the run
 
 
 def run(phase: Phase, folder: Path) -> Any:

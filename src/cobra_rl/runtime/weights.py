@@ -77,7 +77,7 @@ def read_config(folder: Path, kind: str) -> dict[str, Any]:
     try:
         config = json.loads(text)
         found, version = config.pop("kind"), config.pop("version")
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise WeightsError(f"{path} is not the configuration of weights: it must have a kind and a version.") from error
     if found != kind:
         raise WeightsError(f"The weights in {folder} are of kind {found!r} and not {kind!r}.")

@@ -2,14 +2,17 @@
 
 import colorsys
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from cobra_rl.spriteworld.sprites import SHAPES, Sprites
+from cobra_rl.bounds import Bounds, Checked, Share
+from cobra_rl.spriteworld.sprites import SHAPES, ShapeName, Sprites
 
 Range = tuple[float, float]  # half-open: low <= value < high
+Hues = tuple[Share, Annotated[float, Bounds(0.0, 2.0)]]  # a range of hues; its end may lie above all of them
+Reward = Annotated[float, Bounds(-1e6, 1e6)]
 RewardAndSuccess = tuple[Float[Array, ""], Bool[Array, ""]]
 
 
@@ -35,7 +38,7 @@ class Task(Protocol):
 
 
 @dataclass(frozen=True)
-class NoReward(Task):
+class NoReward(Checked, Task):
     """Exploration: reward 0, never solved."""
 
     def __call__(self, sprites: Sprites) -> RewardAndSuccess:
@@ -43,18 +46,18 @@ class NoReward(Task):
 
 
 @dataclass(frozen=True)
-class FindGoal(Task):
+class FindGoal(Checked, Task):
     """Bring every sprite that passes the filter to the goal.
 
     Each gives `multiplier * (radius - distance)`; the task is solved when all are within `radius`, also if none passes:
     as a part of a sum it then asks for nothing.
     """
 
-    goal: tuple[float, float] = (0.5, 0.5)
-    hue: Range | None = None  # only sprites of this hue count
-    shapes: tuple[str, ...] | None = None  # only sprites of these shapes count
-    multiplier: float = 50.0
-    radius: float = 0.075
+    goal: tuple[Share, Share] = (0.5, 0.5)
+    hue: Hues | None = None  # only sprites of this hue count
+    shapes: Annotated[tuple[ShapeName, ...], Bounds(1, len(SHAPES))] | None = None  # only sprites of these shapes count
+    multiplier: Reward = 50.0
+    radius: Annotated[float, Bounds(0.0, 2.0, above=True)] = 0.075
 
     def __call__(self, sprites: Sprites) -> RewardAndSuccess:
         counts = sprites.alive
@@ -75,16 +78,16 @@ class FindGoal(Task):
 
 
 @dataclass(frozen=True)
-class Clustering(Task):
+class Clustering(Checked, Task):
     """Bring sprites of like hue together and the two clusters apart.
 
     The measure is the inverse Davies-Bouldin index. For two clusters that is D / (s1 + s2): D the distance of the
     centroids, s_i the mean distance of cluster i's members from its centroid. It is finite for clusters of no extent.
     """
 
-    hues: tuple[Range, Range]
-    threshold: float = 2.5
-    multiplier: float = 5.0
+    hues: tuple[Hues, Hues]
+    threshold: Reward = 2.5
+    multiplier: Reward = 5.0
 
     def __call__(self, sprites: Sprites) -> RewardAndSuccess:
         centroids, extents = zip(*(self._cluster(sprites, hue) for hue in self.hues), strict=True)
@@ -101,11 +104,11 @@ class Clustering(Task):
 
 
 @dataclass(frozen=True)
-class Sum(Task):
+class Sum(Checked, Task):
     """All tasks at once: rewards add up, solved when all are solved, which gives a bonus."""
 
-    tasks: tuple[Task, ...]
-    bonus: float = 0.0
+    tasks: Annotated[tuple[Task, ...], Bounds(1, 100)]
+    bonus: Reward = 0.0
 
     def __call__(self, sprites: Sprites) -> RewardAndSuccess:
         rewards, successes = zip(*(task(sprites) for task in self.tasks), strict=True)
