@@ -13,6 +13,10 @@ from cobra_rl.bounds import Bounds, Output, check
 from cobra_rl.spriteworld.names import MODES, REWARDED, TASKS, VARIANTS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cobra_rl.phases.task import Solving
+
     Mode = Variant = Task = TaskOrAll = WorldOrAll = str
 else:
     Mode = literal_type_from_choices(MODES)
@@ -28,6 +32,8 @@ Film = Annotated[Path, Output(".gif")]
 Steps = Annotated[int, Bounds(1, 10**7)]  # rewarded steps
 Seeds = Annotated[int, Bounds(1, 10_000)]  # how many
 Episodes = Annotated[int, Bounds(1, 10**6)]
+Runtime = Literal["local", "ray"]
+Workers = Annotated[int, Bounds(1, 1000)]  # processes of Ray on this machine
 Frames = Annotated[int, Bounds(1, 2000)]  # of a film
 
 
@@ -54,3 +60,13 @@ def absolute_env(name: str | None) -> str | None:
 def command_line() -> str:
     """Return what was typed, for the records of results."""
     return shlex.join(["cobra", *sys.argv[1:]])
+
+
+def learn_with_ray(solvings: "Sequence[Solving]", workers: int, address: str | None) -> None:
+    """Let Ray's processes learn all seeds of tasks; a sentence where Ray is not installed."""
+    from cobra_rl.phases.task import learn_elsewhere
+
+    try:
+        learn_elsewhere(solvings, workers, address)
+    except ImportError as error:
+        raise ValueError("--runtime ray needs Ray; install it with pip install 'cobra-rl[ray]'.") from error

@@ -13,16 +13,19 @@ from cobra_rl.cli.options import (
     Episodes,
     OutFolder,
     Preset,
+    Runtime,
     Seeds,
     Steps,
     TaskOrAll,
     Variant,
+    Workers,
     absolute_env,
     command_line,
+    learn_with_ray,
 )
 from cobra_rl.config import TASK, TaskConfig
 from cobra_rl.environments import Problem
-from cobra_rl.phases.task import solve
+from cobra_rl.phases.task import Solving, prepare
 from cobra_rl.runtime.words import working
 from cobra_rl.show.figures.tasks import report_run
 from cobra_rl.show.tables import print_result, print_suite
@@ -52,6 +55,11 @@ class Solve:
     predictor: Literal["reward", "value"] | None = None
     """What is learnt of a scene: its reward, or its value. Default: the value if rewards are sparse."""
     exploration_policy: bool = True  # Without it, the planner proposes uniformly random actions: the paper's ablation.
+    runtime: Runtime = (
+        "local"  # Where seeds are learnt: one after the other here, or side by side with Ray (extra [ray]).
+    )
+    workers: Workers = 2  # Number of seeds side by side, with Ray on this machine.
+    address: str | None = None  # Address of a Ray cluster, such as auto; --out must be on a disk that all machines see.
     final: Episodes = 200  # Greedy episodes at the end, in each mode.
     out: OutFolder | None = None
     """Output folder; with `all`, the parent of one folder per task. Default: runs/solve/TASK[-OPTIONS]."""
@@ -60,13 +68,17 @@ class Solve:
         """Learn, and show what came of it."""
         if (self.task is None) == (self.env is None):
             raise ValueError(f"Name a task ({', '.join(REWARDED)}, all) or give one of your own with --env; not both.")
+        tasks = REWARDED if self.task == "all" else [self.task]
+        outs = [self.out and self.out / task for task in REWARDED] if self.task == "all" else [self.out]
+        solvings = [self.prepare(task, out) for task, out in zip(tasks, outs, strict=True)]
+        if self.runtime == "ray":
+            learn_with_ray(solvings, self.workers, self.address)
+        results = [self.solve(solving) for solving in solvings]
         if self.task == "all":
-            print_suite([self.solve(task, self.out and self.out / task) for task in REWARDED])
-        else:
-            self.solve(self.task, self.out)
+            print_suite(results)
 
-    def solve(self, task: str | None, out: Path | None) -> dict[str, Any]:
-        """Learn one task; return what result.json holds."""
+    def prepare(self, task: str | None, out: Path | None) -> Solving:
+        """Say what is to be learnt of one task, and where."""
         name = task or str(self.env).rpartition(":")[2]
         problem = Problem(name, self.variant, self.sparse, self.exploration_policy, absolute_env(self.env))
         config = self._config()
@@ -75,8 +87,12 @@ class Solve:
         seeds = range(self.first_seed, self.first_seed + self.seeds)
         steps = self.steps or (SUITE[task].steps if task else OWN_STEPS)
         where = {"world_folder": self.world, "command": command_line()}
-        result = solve(config, load_world(self.world), problem, folder, seeds, steps, self.final, **where)
-        self._show(result, folder)
+        return prepare(config, load_world(self.world), problem, folder, seeds, steps, self.final, **where)
+
+    def solve(self, solving: Solving) -> dict[str, Any]:
+        """Learn one task and show what came of it; return what result.json holds."""
+        result = solving.solve()
+        self._show(result, solving.folder)
         return result
 
     def _config(self) -> TaskConfig:

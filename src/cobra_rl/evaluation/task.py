@@ -191,7 +191,7 @@ def context(envs: Envs, episodes: int, seed: int) -> dict[str, dict[str, float]]
     return found
 
 
-def normalised_reward(scores: Mapping[str, float], context: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+def normalised_reward(scores: Mapping[str, Any], context: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     """Put the last rewards of `greedy_scores` on a scale from a random policy (0) to a bound above it (1)."""
     low, high = context.get("random", {}), context.get("bound", {})
     names = [name for name in high if name.startswith("reward_") and high[name] > low[name]]

@@ -1,7 +1,9 @@
 """Phase 3, want and act: an environment with reward -> a reward predictor; each seed is a run of its own."""
 
+import functools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -121,7 +123,87 @@ def check_fit(env: Environment, world: WorldModel) -> None:
         )
 
 
-def solve(
+@dataclass(frozen=True)
+class Solving:
+    """A task to be learnt: in which world, by whom, how long and where. A value: other processes can learn its seeds.
+
+    Each seed has so many rewarded `steps`, and `final` greedy episodes at the end in each mode.
+    """
+
+    config: TaskConfig
+    world: WorldModel
+    problem: Problem
+    folder: Path
+    seeds: range
+    steps: int
+    final: int
+    envs: Mapping[str, Environment]  # by mode
+    place: Path  # where the world came from
+    command: str  # for the records
+
+    def __post_init__(self):
+        if self.config.agent not in AGENTS:
+            raise ValueError(f"There is no agent {self.config.agent!r}; choose one of {', '.join(AGENTS)}.")
+        for env in self.envs.values():
+            check_fit(env, self.world)
+        world, side, agent = self.world, self.world.sizes.image, AGENTS[self.config.agent](self.config)
+        image = jnp.zeros((side, side, 3), jnp.uint8)
+        check_memory(lambda: agent.init(jax.random.key(0), world, agent.observe(world, image)), "--config.memory")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What is asked for, as the records have it."""
+        asked = {"phase": "task", "problem": self.problem, "config": self.config, "world": world_record(self.place)}
+        more = {"first_seed": self.seeds.start, "seed_count": len(self.seeds), "final": self.final}
+        return asked | {"steps": self.steps} | more
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the folder for this process; a run that was asked for something else is refused."""
+        defaults = {"problem": Problem(self.problem.task), "config": TaskConfig()}
+        with open_run(self.folder, self.settings, defaults, free=FREE, command=self.command):
+            if self.place != SHIPPED:
+                copy_world(self.place, self.folder / "world")
+            yield
+
+    def learn(self, seed: int) -> dict[str, Any]:
+        """Learn one seed and score it; scores that were measured before are read, if their weights are there."""
+        folder = self.folder / f"seed{seed}"
+        number = f" ({seed - self.seeds.start + 1} of {len(self.seeds)})" if len(self.seeds) > 1 else ""
+        title = f"{self.problem.task}, seed {seed}{number}"
+        path, asked = folder / "scores.json", {"steps": self.steps, "final": self.final}
+        known = _known(path, asked | {"row": dict})
+        if known and any(is_whole(weights.parent) for weights in folder.glob(f"*/{WEIGHTS}")):
+            print(f"{title}: finished, {self.steps:,} steps are done in {folder}", flush=True)
+            return known["row"]
+        env = SparseReward(self.envs["train"]) if self.problem.sparse else self.envs["train"]
+        world = self.world if self.problem.exploration_policy else self.world.without_policy()
+        agent, cap = AGENTS[self.config.agent](self.config), self.config.reward_cap
+        phase = TaskPhase(agent, env, world, seed, self.steps, title, cap)
+        state = run(phase, folder)
+        if capped := phase.notes["capped"]:
+            above = f"above config.reward_cap ({cap:g}) and were learnt as that"
+            print(f"{title}: {capped} rewards were {above}.", flush=True)
+        with working(f"{title}: {self.final} greedy episodes in each mode"):
+            scores = greedy_scores(agent.policy, agent.params(world, state.agent), self.envs, self.final, FINAL_SEED)
+        row = phase.summary() | scores
+        storage.write_json(path, asked | {"row": row})
+        return row
+
+    def solve(self) -> dict[str, Any]:
+        """Learn all seeds, one after the other, and compare; return result.json."""
+        with self.held():
+            began, compared = time.monotonic(), _compared(self.folder, self.envs, self.final)
+            rows = [self.learn(seed) for seed in self.seeds]
+            rows = [row | normalised_reward(row, compared) for row in rows]
+            minutes = (time.monotonic() - began) / 60
+            asked = {"command": self.command} | to_json(self.settings)
+            result = asked | {"minutes": minutes, "context": compared, "seeds": rows}
+            storage.write_json(self.folder / "result.json", result)
+        return result
+
+
+def prepare(
     config: TaskConfig,
     world: WorldModel,
     problem: Problem,
@@ -132,60 +214,34 @@ def solve(
     envs: Mapping[str, Environment] | None = None,
     world_folder: Path | str | None = None,
     command: str = "python",
-) -> dict[str, Any]:
-    """Learn a task in `folder`; the same call goes on where the last one stopped, and more steps or seeds add to it.
-
-    Each seed has so many rewarded `steps`, and `final` greedy episodes at the end in each mode. `envs` are by
-    default the problem's, and `world_folder`, where the world came from, the shipped one. Returns result.json.
-    """
-    if config.agent not in AGENTS:
-        raise ValueError(f"There is no agent {config.agent!r}; choose one of {', '.join(AGENTS)}.")
-    place = find_world(world_folder)
+) -> Solving:
+    """Say what is to be learnt; `envs` are by default the problem's, and the world came by default with the package."""
     envs = problem.environments() if envs is None else envs
-    for env in envs.values():
-        check_fit(env, world)
-    agent, image = AGENTS[config.agent](config), jnp.zeros((world.sizes.image, world.sizes.image, 3), jnp.uint8)
-    check_memory(lambda: agent.init(jax.random.key(0), world, agent.observe(world, image)), "--config.memory")
-    settings = {"phase": "task", "problem": problem, "config": config, "world": world_record(place), "steps": steps}
-    settings |= {"first_seed": seeds.start, "seed_count": len(seeds), "final": final}
-    defaults = {"problem": Problem(problem.task), "config": TaskConfig()}
-    with open_run(folder, settings, defaults, free=FREE, command=command):
-        if place != SHIPPED:
-            copy_world(place, folder / "world")
-        train_env = SparseReward(envs["train"]) if problem.sparse else envs["train"]
-        used = world if problem.exploration_policy else world.without_policy()
-        began = time.monotonic()
-        compared = _compared(folder, envs, final)
-        rows = []
-        for number, seed in enumerate(seeds):
-            title = f"{problem.task}, seed {seed}" + (f" ({number + 1} of {len(seeds)})" if len(seeds) > 1 else "")
-            phase = TaskPhase(agent, train_env, used, seed, steps, title, config.reward_cap)
-            rows.append(_finish(phase, folder / f"seed{seed}", envs, final, compared))
-        minutes = (time.monotonic() - began) / 60
-        result = {"command": command} | to_json(settings) | {"minutes": minutes, "context": compared, "seeds": rows}
-        storage.write_json(folder / "result.json", result)
-    return result
+    return Solving(config, world, problem, folder, seeds, steps, final, envs, find_world(world_folder), command)
 
 
-def _finish(
-    phase: TaskPhase, folder: Path, envs: Mapping[str, Environment], final: int, compared: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Run one seed to its end and score it; scores that were measured before are read, if their weights are there."""
-    path, asked = folder / "scores.json", {"steps": phase.steps, "final": final}
-    known = _known(path, asked | {"row": dict})
-    if known and any(is_whole(weights.parent) for weights in folder.glob(f"*/{WEIGHTS}")):
-        print(f"{phase.title}: finished, {phase.steps:,} steps are done in {folder}", flush=True)
-        return known["row"]
-    state = run(phase, folder)
-    if capped := phase.notes["capped"]:
-        above = f"above config.reward_cap ({phase.reward_cap:g}) and were learnt as that"
-        print(f"{phase.title}: {capped} rewards were {above}.", flush=True)
-    params = phase.agent.params(phase.world, state.agent)
-    with working(f"{phase.title}: {final} greedy episodes in each mode"):
-        scores = greedy_scores(phase.agent.policy, params, envs, final, FINAL_SEED)
-    row = phase.summary() | scores | normalised_reward(scores, compared)
-    storage.write_json(path, asked | {"row": row})
-    return row
+def solve(*args: Any, **options: Any) -> dict[str, Any]:
+    """Learn a task, see `prepare`; the same call goes on where the last one stopped, and more steps or seeds add to it.
+
+    Returns result.json.
+    """
+    return prepare(*args, **options).solve()
+
+
+def learn_elsewhere(solvings: Sequence[Solving], workers: int, address: str | None = None) -> None:
+    """Learn all seeds of several tasks in Ray's processes, as many at a time as there are workers.
+
+    They write into the folders of the tasks, which on a cluster all machines must see; there `solve` finds them done.
+    """
+    from cobra_rl.runtime.ray_tasks import spread
+
+    jobs = {f"{each.problem.task}, seed {seed}": (each, seed) for each in solvings for seed in each.seeds}
+    with ExitStack() as stack:
+        for each in solvings:
+            stack.enter_context(each.held())
+        calls = {name: functools.partial(each.learn, seed) for name, (each, seed) in jobs.items()}
+        logs = {name: each.folder / f"seed{seed}" for name, (each, seed) in jobs.items()}
+        spread(calls, logs, workers, address)
 
 
 def _compared(folder: Path, envs: Mapping[str, Environment], final: int) -> dict[str, Any]:

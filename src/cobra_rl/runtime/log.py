@@ -246,6 +246,14 @@ class _TensorBoard:
                 writer.close()
 
 
+def last_line(folder: Path) -> dict[str, Any]:
+    """Return the newest metrics in the log of a run, with their step; nothing if there are none."""
+    with suppress(OSError, ValueError, IndexError):
+        line = json.loads((folder / LOG).read_text(encoding="utf-8", errors="replace").splitlines()[-1])
+        return line if isinstance(line, dict) else {}
+    return {}
+
+
 def _lines_up_to(path: Path, step: int) -> tuple[list[str], int]:
     """Return the lines to keep (none of a new run, none after `step`), and how many are damaged."""
     kept, damaged = [], 0

@@ -5,30 +5,24 @@ policies are fetched every 50 environment steps, as in the paper. An actor that 
 """
 
 import os
-import socket
-import sys
-import threading
-import warnings
 from typing import Any
 
 import jax
 import numpy as np
 import ray
-from ray._private import ray_constants
 from ray.exceptions import RayActorError, RayTaskError
 
 from cobra_rl.runtime.actors import Begin, Collected, LocalActors, Play
+from cobra_rl.runtime.ray_start import cause_of, environment_here, start_ray
 
 CHUNK = 50  # environment steps between two fetches of the policy
 MOST_FAILURES = 3  # in a row, without any success: then it is no accident
 PATIENCE = 60.0  # seconds to wait for anything at all
-REACHABLE = 5.0  # seconds in which a cluster must answer
 # An actor is one thread on one core: learners and other actors need the rest.
 ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "OMP_NUM_THREADS": "1",
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",  # one that takes the place of another has all of its code
     "JAX_TRACEBACK_FILTERING": "off",  # it ends an error with a remark on itself, where `collect` looks for the cause
 }
 
@@ -56,12 +50,8 @@ class RayActors:
     def __init__(self, begin: Begin, play: Play, parts: Any, count: int, seed: int, address: str | None = None):
         if count < 1:
             raise ValueError(f"There are {count} actors; there must be at least 1.")
-        _start_ray(count, address)
-        environment = dict(ENVIRONMENT)
-        if address is None:  # actors on this machine import what this process imports, and share its compiled code
-            environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-            if cache := jax.config.values["jax_compilation_cache_dir"]:
-                environment["JAX_COMPILATION_CACHE_DIR"] = cache
+        start_ray(max(count, os.cpu_count() or 1), address)
+        environment = ENVIRONMENT | environment_here(address)
         self._player = ray.remote(num_cpus=1, runtime_env={"env_vars": environment})(_Player)
         self._given = begin, play, ray.put(parts), seed
         self._policy: Any = None
@@ -93,8 +83,7 @@ class RayActors:
                 self._failures = 0
             except (RayActorError, RayTaskError) as error:
                 self._failures += 1
-                # Ray puts what was raised in an actor into the last line.
-                cause = str(error).strip().splitlines()[-1].strip().rstrip(".")
+                cause = cause_of(error)
                 if self._failures >= MOST_FAILURES:
                     raise ChildProcessError(f"{self._failures} actors failed in a row: {cause}.") from error
                 actor, self.replaced = self._hire(), self.replaced + 1
@@ -112,59 +101,6 @@ class RayActors:
 
     def _send(self, actor: Any) -> None:
         self._under_way[actor.play.remote(self._policy)] = actor
-
-
-def _start_ray(count: int, address: str | None) -> None:
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray's new default, without its warning
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Without clusters Ray takes 127.0.0.1 for this machine's address, and all its processes listen there alone. Given
-    # as `_node_ip_address`, Ray would replace it by the address that other machines see.
-    ray_constants.ENABLE_RAY_CLUSTER = address is not None
-    # "local": a cluster that the environment names is none that was asked for.
-    here = {"address": "local", "num_cpus": max(count, os.cpu_count() or 1)}
-    where: dict[str, Any] = {"address": address} if address else here
-    with warnings.catch_warnings():
-        # Ray forks to start its own programs, which is safe: the child runs another program at once.
-        warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
-        quiet = {"log_to_driver": False, "configure_logging": False}
-        if address is None:
-            ray.init(include_dashboard=False, **quiet, **where)
-            return
-        try:
-            _knock(address)
-            ray.init(**quiet, **where)
-        except (OSError, ValueError, RuntimeError) as error:
-            cause = str(error).strip().splitlines()[0].rstrip(".")
-            raise ConnectionError(
-                f"No Ray cluster answers at --address {address} ({cause}); start one with `ray start --head`, "
-                "give its host:port, or leave --address out to use this machine."
-            ) from error
-
-
-def _knock(address: str) -> None:
-    """Refuse an address where nobody listens, soon: Ray would try for a minute."""
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if address == "auto" or not colon:
-        return
-    if not port.isdigit():
-        raise ValueError("it must be auto, host:port or ray://host:port")
-    answers: list[OSError | None] = []
-
-    def try_it() -> None:
-        try:
-            socket.create_connection((host, int(port)), REACHABLE).close()
-            answers.append(None)
-        except OSError as error:
-            answers.append(error)
-
-    # In a thread, for nobody limits how long the search for a host by its name takes.
-    thread = threading.Thread(target=try_it, daemon=True)
-    thread.start()
-    thread.join(2 * REACHABLE)
-    if not answers:
-        raise TimeoutError(f"no answer within {2 * REACHABLE:.0f} seconds")
-    if answers[0] is not None:
-        raise answers[0]
 
 
 def _ordinal(number: int) -> str:
