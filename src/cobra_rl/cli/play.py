@@ -1,0 +1,48 @@
+"""`cobra play`: the page in the browser."""
+
+import threading
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from cobra_rl.cli.options import check_folder, check_range
+from cobra_rl.worlds import load_world
+
+
+@dataclass(frozen=True)
+class Play:
+    """Play: push sprites, look inside the agent, watch it and teach it a task of your own, on a page in the browser."""
+
+    world: Path | None = None  # World to play in: a folder that `cobra train explore` left. Default: the shipped one.
+    port: int = 8765  # Port of the loopback interface; 0: any that is free.
+    browser: bool = True  # Open the page in the browser; with --no-browser, only print its address.
+    run_folder: Annotated[Path | None, tyro.conf.arg(name="run")] = None
+    """A run of `cobra solve` whose agent can be watched on the page, beside the shipped ones."""
+    runs: Path = Path("runs", "play")
+    """Folder where the page saves agents and finds them again; it reaches no other."""
+
+    def run(self) -> None:
+        """Serve the page until it is stopped with Ctrl-C."""
+        check_range("port", self.port, 0, 65535)
+        check_folder("run", self.run_folder)
+        try:
+            from cobra_rl.play.server import serve
+            from cobra_rl.play.session import House
+        except ImportError as error:
+            raise ValueError(f"`cobra play` needs its extra: pip install 'cobra-rl[play]' ({error}).") from error
+        given = {} if self.run_folder is None else {self.run_folder.resolve().name: self.run_folder}
+        house = House(load_world(self.world), self.world, self.runs, given)
+        if house.world.sizes.action != 4:
+            raise ValueError("`cobra play` shows worlds of sprites that are clicked and pushed; this is another.")
+        serve(house, self.port, self._ready)
+        print("The page is closed; what was saved is in", self.runs)
+
+    def _ready(self, address: str) -> None:
+        print(f"Open {address}\n(Ctrl-C stops it.)", flush=True)
+        if self.browser:
+            opener = threading.Timer(0.5, webbrowser.open, (address,))
+            opener.daemon = True
+            opener.start()

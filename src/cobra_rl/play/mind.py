@@ -1,0 +1,160 @@
+"""What the page shows of the agent's mind, as arrays: what it sees, imagines, is curious about and wants.
+
+All functions are pure and compiled, once for all sessions. G is the side of a map over the frame, its first row on top.
+"""
+
+import base64
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, UInt8
+
+from cobra_rl.agents.cobra import CobraParams, choose
+from cobra_rl.agents.planners import Choice
+from cobra_rl.config import TaskConfig
+from cobra_rl.models.reward import Reward
+from cobra_rl.models.world import WorldModel
+from cobra_rl.spriteworld.actions import select_move
+from cobra_rl.spriteworld.renderer import draw
+from cobra_rl.spriteworld.sprites import Sprites
+
+GRID = 24  # G
+PUSHES = ((0.9, 0.9), (0.9, 0.1), (0.1, 0.9), (0.1, 0.1))  # motions that curiosity is averaged over
+SLIDER = 3.0  # latents are shown from -SLIDER to SLIDER
+
+Slots = Float[Array, "K M"]
+
+
+class Seen(NamedTuple):
+    """A scene as the agent sees it."""
+
+    slots: Slots
+    masks: UInt8[Array, "K H W"]
+    image: UInt8[Array, "H W 3"]  # V_dec of the slots
+    components: UInt8[Array, "K H W 3"]  # each slot's own picture, where it is seen
+
+
+class Foreseen(NamedTuple):
+    """A push as T imagines it."""
+
+    slots: Slots
+    image: UInt8[Array, "H W 3"]
+    error: Float[Array, ""]  # e_pred, squared pixels
+
+
+@eqx.filter_jit
+def look(world: WorldModel, sprites: Sprites) -> Slots:
+    """Draw a scene and encode it."""
+    return world.encode(draw(sprites, world.sizes.image)[None])[0]
+
+
+@eqx.filter_jit
+def inspect(world: WorldModel, sprites: Sprites) -> Seen:
+    """See a scene in full: slots, masks, and what the decoder makes of each slot."""
+    image = draw(sprites, world.sizes.image)[None]
+    slots = world.encode(image)
+    decoded = world.decode(slots)
+    alone = decoded.components * decoded.masks[..., None]
+    return Seen(slots[0], _bytes(world.masks(image)[0]), _bytes(decoded.image[0]), _bytes(alone[0]))
+
+
+@eqx.filter_jit
+def foresee(world: WorldModel, slots: Slots, action: Float[Array, " A"]) -> Foreseen:
+    """Imagine a push."""
+    imagined = world.imagine(slots[None], action[None])
+    return Foreseen(imagined.slots[0], _bytes(world.decode(imagined.slots).image[0]), imagined.error[0])
+
+
+@eqx.filter_jit
+def redraw(world: WorldModel, slots: Slots, slot: Array) -> tuple[UInt8[Array, "H W 3"], UInt8[Array, "H W 3"]]:
+    """Decode slots: the scene, and one slot's own picture."""
+    decoded = world.decode(slots[None])
+    alone = decoded.components[0, slot] * decoded.masks[0, slot, ..., None]
+    return _bytes(decoded.image[0]), _bytes(alone)
+
+
+@eqx.filter_jit
+def curiosity(world: WorldModel, slots: Slots) -> Float[Array, "G G"]:
+    """e_pred of a click at each place of the frame, averaged over four pushes."""
+    places, pushes = _places(), jnp.asarray(PUSHES)
+    actions = jnp.concatenate([jnp.repeat(places, 4, axis=0), jnp.tile(pushes, (len(places), 1))], axis=1)
+    error = world.imagine(jnp.broadcast_to(slots, (len(actions), *slots.shape)), actions).error
+    return error.reshape(GRID, GRID, 4).mean(-1)
+
+
+@eqx.filter_jit
+def wanted(world: WorldModel, predictor: Reward, unit: float, slots: Slots, slot: Array) -> Float[Array, "G G"]:
+    """The reward that the predictor expects if one slot stood at each place of the frame, all else as it is."""
+    place = world.vision.place
+    assert place is not None  # the session asks only then
+    latents = (_places() - 0.5) * place.units
+    scenes = jnp.broadcast_to(slots, (len(latents), *slots.shape))
+    scenes = scenes.at[:, slot, place.first : place.first + 2].set(latents)
+    return unit * predictor(scenes).reshape(GRID, GRID)
+
+
+@eqx.filter_jit
+def expected(predictor: Reward, unit: float, slots: Slots) -> Float[Array, ""]:
+    """The reward that the predictor expects in a scene."""
+    return unit * predictor(slots[None])[0]
+
+
+@eqx.filter_jit
+def plan(config: TaskConfig, world: WorldModel, predictor: Reward, slots: Slots, key: PRNGKeyArray) -> Choice:
+    """Propose actions, score what they lead to, and choose the best."""
+    choice = choose(config, CobraParams(world, predictor), slots, key)
+    return choice._replace(scores=config.reward_unit * choice.scores)
+
+
+@eqx.filter_jit
+def push(sprites: Sprites, action: Float[Array, " 4"], noise: float, key: PRNGKeyArray) -> tuple[Sprites, Array]:
+    """Do in truth what an action says; also return the index of the sprite that moved, or -1."""
+    return select_move(key, sprites, action, noise)
+
+
+@eqx.filter_jit
+def picture(sprites: Sprites, size: int) -> UInt8[Array, "H W 3"]:
+    """Draw a scene as the agent gets it."""
+    return draw(sprites, size)
+
+
+def slot_at(masks: UInt8[np.ndarray, "K H W"], x: float, y: float) -> int:
+    """Return the slot that is seen at a point of the frame."""
+    size = masks.shape[1]
+    column, row = (min(int(value * size), size - 1) for value in (x, 1.0 - y))
+    return int(masks[:, row, column].argmax())
+
+
+def latent_names(world: WorldModel) -> list[str]:
+    """Name the latents of a slot: as the vision module does, if it does; else by number, and the place by its axes."""
+    count, place = world.sizes.latents, world.vision.place
+    names = [f"latent {index}" for index in range(count)]
+    if place is not None:
+        names[place.first : place.first + 2] = ["place, left to right", "place, down to up"]
+    given = getattr(world.vision, "latent_names", None)
+    return [str(name) for name in given] if given is not None and len(given) == count else names
+
+
+def packed(array: Any) -> str:
+    """Write bytes as base64, as the page takes pictures."""
+    return base64.b64encode(np.ascontiguousarray(np.asarray(array, np.uint8)).tobytes()).decode()
+
+
+def packed_map(values: Any) -> dict[str, Any]:
+    """Write a map as bytes between its least and its largest value."""
+    values = np.asarray(values, np.float32)
+    low, high = float(values.min()), float(values.max())
+    scaled = (values - low) * (255.0 / max(high - low, 1e-9))
+    return {"side": values.shape[0], "low": low, "high": high, "map": packed(scaled.round())}
+
+
+def _bytes(image: Float[Array, "*N"]) -> UInt8[Array, "*N"]:
+    return jnp.round(255.0 * jnp.clip(image, 0.0, 1.0)).astype(jnp.uint8)
+
+
+def _places() -> Float[Array, "P 2"]:
+    """The middles of the cells of a map, row by row from the top."""
+    middles = (jnp.arange(GRID) + 0.5) / GRID
+    return jnp.stack(jnp.meshgrid(middles, middles[::-1]), axis=-1).reshape(-1, 2)

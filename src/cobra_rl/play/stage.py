@@ -1,0 +1,189 @@
+"""The scene on the page: it is pushed about, arranged and undone, and looked at through the agent's eyes.
+
+Answers are the dictionaries that go to the page as JSON; the methods `on_...` answer the message of that name.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from cobra_rl.config import TASK, TaskConfig
+from cobra_rl.models.reward import Reward
+from cobra_rl.models.world import WorldModel
+from cobra_rl.play import mind
+from cobra_rl.spriteworld.env import EnvState, Spriteworld, make, state_from_sprites
+from cobra_rl.spriteworld.sprites import SHAPES, Sprites
+
+CAPACITY = 8  # sprites that there is room for, so that all scenes compile to the same code
+UNDOS = 100  # scenes that are remembered
+
+Answer = dict[str, Any]
+Factors = dict[str, Any]  # of a sprite, as `state_from_sprites` takes them
+Slots = Float[Array, "K M"]
+
+
+class Wish(NamedTuple):
+    """What an agent wants, and how it plans."""
+
+    predictor: Reward
+    config: TaskConfig
+
+
+class Stage:
+    """A scene of an environment, and the world model that looks at it."""
+
+    def __init__(self, world: WorldModel):
+        self.world, self.env = world, make("exploration")
+        self.wish: Wish | None = None  # of the agent that is chosen
+        self._key = jax.random.key(0)
+        self._history: list[list[Factors]] = []
+        self._show(self._drawn(jax.random.key(0)))
+        self._first = self.factors
+
+    @property
+    def slots(self) -> Slots:
+        """The scene as the agent sees it."""
+        if self._slots is None:
+            self._slots = mind.look(self.world, self.sprites)
+        return self._slots
+
+    def scene(self) -> Answer:
+        """Tell all about the present scene."""
+        reward, success = self.env.evaluate(EnvState(self.sprites, jnp.int32(0)))
+        goals = [[goal.x, goal.y, goal.radius, [round(255 * c) for c in goal.rgb]] for goal in self.env.goals]
+        answer = {"type": "scene", "sprites": self.factors, "reward": float(reward), "success": bool(success)}
+        return answer | {"goals": goals, "undo": len(self._history), "thinks": self.thinks(self.slots)}
+
+    def thinks(self, slots: Slots) -> float | None:
+        """Return the reward that the agent expects in a scene, if it wants anything."""
+        if self.wish is None:
+            return None
+        return float(mind.expected(self.wish.predictor, self.wish.config.reward_unit, slots))
+
+    def set_scene(self, factors: list[Factors], first: bool = False) -> Answer:
+        """Show a scene; `first`: it is where `reset` leads."""
+        self._history = [*self._history, self.factors][-UNDOS:]
+        self._show(factors)
+        if first:
+            self._first = self.factors
+        return self.scene()
+
+    def enter(self, env: Spriteworld, seed: int) -> Answer:
+        """Show a fresh scene of an environment."""
+        self.env = env
+        return self.set_scene(self._drawn(jax.random.key(seed)), first=True)
+
+    def on_scene(self, task: str, mode: str, variant: str, seed: int) -> Answer:
+        """Show a fresh scene of the suite."""
+        return self.enter(make(task, mode, variant), seed)
+
+    def on_fresh(self, seed: int) -> Answer:
+        """Show a fresh scene of the same environment."""
+        return self.enter(self.env, seed)
+
+    def on_reset(self) -> Answer:
+        """Go back to the scene as it first was."""
+        return self.set_scene(self._first)
+
+    def on_undo(self) -> Answer:
+        """Take the last change back."""
+        if self._history:
+            self._show(self._history.pop())
+        return self.scene()
+
+    def on_arrange(self, sprites: list[Factors]) -> Answer:
+        """Show sprites that were put there by hand."""
+        return self.set_scene(sprites)
+
+    def on_imagine(self, action: list[float]) -> Answer:
+        """Tell what a push would do, as T imagines it."""
+        foreseen = mind.foresee(self.world, self.slots, jnp.asarray(action))
+        answer = {"type": "imagined", "action": action, "picture": mind.packed(foreseen.image)}
+        return answer | {"error": float(foreseen.error), "thinks": self.thinks(foreseen.slots)}
+
+    def on_push(self, action: list[float]) -> Answer:
+        """Push, and tell what was imagined beside what happened."""
+        foreseen = mind.foresee(self.world, self.slots, jnp.asarray(action))
+        key, before = self.fresh_key(), self.factors
+        after, moved = mind.push(self.sprites, jnp.asarray(action), self.env.spec.motion_noise, key)
+        moved, places = int(moved), np.asarray(after.position).round(4).tolist()
+        scene = self.set_scene([{**s, "x": places[n][0], "y": places[n][1]} for n, s in enumerate(before)])
+        truth = mind.picture(self.sprites, self.world.sizes.image)
+        answer = {"type": "pushed", "action": action, "moved": moved, "picture": mind.packed(foreseen.image)}
+        answer |= {"truth": mind.packed(truth), "error": float(foreseen.error), "before": before, "scene": scene}
+        return answer | {"true_error": float(self.world.pixel_error(foreseen.slots[None], truth[None])[0])}
+
+    def on_look(self) -> Answer:
+        """Tell what the agent sees: masks, each slot's own picture, latents."""
+        seen = mind.inspect(self.world, self.sprites)
+        answer = {"type": "seen", "masks": mind.packed(seen.masks), "components": mind.packed(seen.components)}
+        return answer | {"picture": mind.packed(seen.image), "values": np.asarray(seen.slots).round(3).tolist()}
+
+    def on_redraw(self, slot: int, latents: list[float]) -> Answer:
+        """Decode the scene with one slot's latents changed."""
+        count, width = self.slots.shape
+        if slot >= count or len(latents) != width:
+            raise ValueError(f"There are {count} slots with {width} latents each.")
+        changed = self.slots.at[slot].set(jnp.asarray(latents))
+        scene, alone = mind.redraw(self.world, changed, jnp.int32(slot))
+        return {"type": "redrawn", "slot": slot, "picture": mind.packed(scene), "component": mind.packed(alone)}
+
+    def on_curiosity(self) -> Answer:
+        """Map e_pred over click positions."""
+        return {"type": "curiosity"} | mind.packed_map(mind.curiosity(self.world, self.slots))
+
+    def on_proposals(self) -> Answer:
+        """Draw the actions that the agent considers, with scores if it wants something."""
+        if self.wish is None:
+            actions = self.world.propose(self.slots, self.fresh_key(), n=TASK["laptop"].proposals)
+            return {"type": "proposals", "actions": np.asarray(actions).round(4).tolist(), "scores": None}
+        return {"type": "proposals"} | self.plan()[1]
+
+    def on_wanted(self, sprite: int) -> Answer:
+        """Map the reward that the agent expects if a sprite stood elsewhere."""
+        if self.wish is None:
+            raise ValueError("No agent is chosen yet: choose one under Watch, or teach one.")
+        if self.world.vision.place is None:
+            raise ValueError("This world's vision does not say where a slot is, so that none can be moved.")
+        if sprite >= len(self.factors):
+            raise ValueError("There is no such sprite.")
+        seen, at = mind.inspect(self.world, self.sprites), self.factors[sprite]
+        slot = jnp.int32(mind.slot_at(np.asarray(seen.masks), at["x"], at["y"]))
+        unit = self.wish.config.reward_unit
+        found = mind.wanted(self.world, self.wish.predictor, unit, seen.slots, slot)
+        return {"type": "wanted", "sprite": sprite} | mind.packed_map(found)
+
+    def plan(self) -> tuple[list[float], Answer]:
+        """Let the agent search: the action that it likes best, and all that it considered."""
+        if self.wish is None:
+            raise ValueError("No agent is chosen yet: choose one under Watch, or teach one.")
+        choice = mind.plan(self.wish.config, self.world, self.wish.predictor, self.slots, self.fresh_key())
+        considered = (np.asarray(choice.actions).round(4).tolist(), np.asarray(choice.scores).round(3).tolist())
+        return np.asarray(choice.action).tolist(), dict(zip(("actions", "scores"), considered, strict=True))
+
+    def fresh_key(self) -> Array:
+        """Return a random key that was not used before."""
+        self._key, key = jax.random.split(self._key)
+        return key
+
+    def _drawn(self, key: Array) -> list[Factors]:
+        return factors_of(self.env.reset(key)[0].sprites)
+
+    def _show(self, factors: list[Factors]) -> None:
+        self.factors = factors
+        self.sprites = state_from_sprites(factors, CAPACITY).sprites
+        self._slots: Slots | None = None
+
+
+def factors_of(sprites: Sprites) -> list[Factors]:
+    """Return the sprites of a scene as the page has them, back to front."""
+    leaves = jax.device_get(sprites)
+    found = []
+    for n in np.flatnonzero(leaves.alive):
+        numbers = (*leaves.position[n], leaves.angle[n], leaves.scale[n], *leaves.color[n])
+        named = zip(("x", "y", "angle", "scale", "c0", "c1", "c2"), numbers, strict=True)
+        found.append({name: round(float(value), 4) for name, value in named} | {"shape": SHAPES[leaves.shape[n]]})
+    return found
