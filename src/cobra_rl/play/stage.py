@@ -16,6 +16,7 @@ from cobra_rl.models.world import WorldModel
 from cobra_rl.play import mind
 from cobra_rl.spriteworld.env import EnvState, Spriteworld, make, state_from_sprites
 from cobra_rl.spriteworld.sprites import SHAPES, Sprites
+from cobra_rl.spriteworld.tasks import NoReward
 
 CAPACITY = 8  # sprites that there is room for, so that all scenes compile to the same code
 UNDOS = 100  # scenes that are remembered
@@ -54,7 +55,9 @@ class Stage:
         """Tell all about the present scene."""
         reward, success = self.env.evaluate(EnvState(self.sprites, jnp.int32(0)))
         goals = [[goal.x, goal.y, goal.radius, [round(255 * c) for c in goal.rgb]] for goal in self.env.goals]
-        answer = {"type": "scene", "sprites": self.factors, "reward": float(reward), "success": bool(success)}
+        rewarded = not isinstance(self.env.spec.task, NoReward)
+        answer = {"type": "scene", "sprites": self.factors, "success": bool(success)}
+        answer["reward"] = float(reward) if rewarded else None
         return answer | {"goals": goals, "undo": len(self._history), "thinks": self.thinks(self.slots)}
 
     def thinks(self, slots: Slots) -> float | None:
