@@ -31,7 +31,7 @@ class Refused(ValueError):
     """A message that the schema does not allow."""
 
 
-def number(low: float, high: float) -> Check:
+def number(low: float | int, high: float | int) -> Check:
     """Allow a finite number in a range."""
 
     def check(value: Any) -> float:
@@ -143,7 +143,9 @@ SCHEMA: dict[str, Mapping[str, Check]] = {
     "agents": {},
     "agent": {"name": _agent, "mode": one_of(*MODES)},
     "act": {},
-    "teach": {"way": one_of(*WAYS), "practice": one_of(*PRACTICE), "parts": list_of(_part, 0, MOST_PARTS), "resume": boolean},
+    "teach": {
+        "way": one_of(*WAYS), "practice": one_of(*PRACTICE), "parts": list_of(_part, 0, MOST_PARTS), "resume": boolean,
+    },
     "learn": {"on": boolean},
     "try": {},
     "judge": {"value": number(1, 5)},

@@ -58,7 +58,8 @@ class Stage:
         rewarded = not isinstance(self.env.spec.task, NoReward)
         answer = {"type": "scene", "sprites": self.factors, "success": bool(success)}
         answer["reward"] = float(reward) if rewarded else None
-        return answer | {"goals": goals, "undo": len(self._history), "thinks": self.thinks(self.slots)}
+        answer |= {"goals": goals, "undo": len(self._history), "thinks": self.thinks(self.slots)}
+        return answer | {"picture": mind.packed(mind.redraw(self.world, self.slots, jnp.int32(0))[0])}
 
     def thinks(self, slots: Slots) -> float | None:
         """Return the reward that the agent expects in a scene, if it wants anything."""

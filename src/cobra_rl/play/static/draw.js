@@ -166,7 +166,7 @@ export function maskPixels(masks, n, count, chosen) {
       for (let c = 0; c < 3; c++) colour[c] += weight * slot[c];
     }
     const mine = chosen < 0 ? 1 : masks[chosen * n * n + p] / 255;
-    pixels.set([...colour, 70 + 160 * mine], 4 * p);
+    pixels.set([...colour, 130 + 110 * mine], 4 * p);
   }
   return pixels;
 }

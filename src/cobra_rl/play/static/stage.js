@@ -96,6 +96,16 @@ function showImagined(answer, hint) {
   if (answer.thinks !== undefined && answer.type === "imagined") byId("thinks").textContent = rounded(answer.thinks);
 }
 
+// Until there is a push to imagine: the scene as the agent sees it.
+function showSeen(scene) {
+  lastPictures = { imagined: bytes(scene.picture) };
+  showPicture(byId("imagined"), lastPictures.imagined, app.known.size);
+  byId("imagined-hint").textContent = "no push yet: the scene as it sees it";
+  byId("expected-error").textContent = byId("true-error").textContent = "–";
+  const { context, side } = prepare(byId("difference"));
+  context.clearRect(0, 0, side, side);
+}
+
 export function showOutcome(answer) {
   showImagined(answer, "what it had imagined");
   lastPictures.truth = bytes(answer.truth);
@@ -107,8 +117,8 @@ export function showOutcome(answer) {
 export async function push(given) {
   const answer = await ask("push", { action: given });
   if (!answer) return;
-  showOutcome(answer);
   setScene(answer.scene);
+  showOutcome(answer);
   announce(answer.moved < 0 ? "Nothing moved." : `Moved. Expected error ${rounded(answer.error, 0)}, true error ${rounded(answer.true_error, 0)}.`);
 }
 
@@ -119,8 +129,8 @@ export async function showMove(answer, pause = 350) {
   showImagined(answer, "what it imagines");
   await sleep(pause);
   shown = null;
-  showOutcome(answer);
   setScene(answer.scene);
+  showOutcome(answer);
 }
 
 export const arrange = latest(async (sprites) => {
@@ -234,6 +244,7 @@ byId("fresh").onclick = async () => {
 
 on("scene", (scene) => {
   redrawStage();
+  if (!drag) showSeen(scene);
   byId("undo").disabled = !scene.undo;
   byId("reward").textContent = scene.success ? `${rounded(scene.reward)}, solved` : rounded(scene.reward);
   byId("reward-row").hidden = scene.reward === null;

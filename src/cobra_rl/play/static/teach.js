@@ -235,7 +235,7 @@ byId("save").onclick = async () => {
   const answer = await ask("save", { name: byId("save-name").value.trim() });
   if (!answer) return;
   listAgents(answer.agents);
-  byId("lesson-text").textContent = `Saved: cobra_rl.Agent.load("${answer.folder}"), or cobra watch --run ${answer.folder}`;
+  byId("saved").textContent = `Saved: cobra_rl.Agent.load("${answer.folder}"), or cobra watch --run ${answer.folder}`;
   announce("Saved.");
 };
 byId("copy").onclick = async () => {
