@@ -53,9 +53,7 @@ def lesson(house: House, way: str, seed: int) -> Session:
     session = Session(house)
     session._lessons = seed  # of which the random seed is the next
     session.handle({"type": "arrange", "id": None, "sprites": SPRITES})
-    session.handle(
-        {"type": "teach", "id": None, "way": way, "practice": "canvas", "parts": [GOAL], "resume": False}
-    )
+    session.handle({"type": "teach", "id": None, "way": way, "practice": "canvas", "parts": [GOAL], "resume": False})
     return session
 
 

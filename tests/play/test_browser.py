@@ -90,7 +90,7 @@ def test_dragging_shows_what_is_imagined_and_then_what_happened(page):
     assert np.any(pixels(page, "imagined") != before)
     assert page.evaluate("cobra.scene.sprites.at(-1)") == sprite  # nothing has happened yet
     page.mouse.up()
-    page.wait_for_function("document.getElementById('true-error').textContent !== '–'")
+    page.wait_for_function("document.getElementById('true-error').textContent !== '\u2013'")
     assert page.evaluate("cobra.scene.sprites.at(-1)") != sprite
     page.click("#undo")
     page.wait_for_function("before => cobra.scene.sprites.at(-1).x === before.x", arg=sprite)
@@ -103,7 +103,7 @@ def test_the_keyboard_alone_suffices(page):
         page.keyboard.press("ArrowUp")
     page.wait_for_function("cobra.latencies.length > 0")
     page.keyboard.press("Enter")
-    page.wait_for_function("document.getElementById('true-error').textContent !== '–'")
+    page.wait_for_function("document.getElementById('true-error').textContent !== '\u2013'")
     page.focus("#tab-play")
     page.keyboard.press("ArrowRight")
     assert page.is_visible("#panel-look")

@@ -6,7 +6,7 @@ import pytest
 from fuzz import EXAMPLES, SPRITE, malformed
 
 from cobra_rl.play import protocol
-from cobra_rl.spriteworld import SHAPES, hue_range
+from cobra_rl.spriteworld import hue_range
 
 
 @pytest.mark.parametrize("message", EXAMPLES, ids=lambda message: message["type"])
@@ -35,13 +35,11 @@ def test_names_of_runs_are_no_paths(name):
 
 
 def test_a_refusal_says_what_is_wrong():
-    with pytest.raises(protocol.Refused, match="sprites: x: must lie between 0 and 1"):
+    with pytest.raises(protocol.Refused, match="sprites: x: must be a number between 0 and 1"):
         protocol.read(json.dumps({"type": "arrange", "sprites": [SPRITE | {"x": 2}]}))
-    with pytest.raises(protocol.Refused, match="finite"):
+    with pytest.raises(protocol.Refused, match="number"):
         protocol.read('{"type": "judge", "value": NaN}')
 
 
-def test_its_names_are_spriteworlds():
-    """The schema repeats them, so as not to load JAX."""
-    assert protocol.SHAPES == SHAPES
+def test_its_colours_are_spriteworlds():
     assert all(hue_range(colour) for colour in protocol.COLOURS[1:])

@@ -81,7 +81,9 @@ def test_a_socket_needs_the_token():
                 pass
 
 
-@pytest.mark.parametrize("path", ["/static/../server.py", "/static/%2e%2e/server.py", "/static/..%2fserver.py", "/etc/passwd"])
+@pytest.mark.parametrize(
+    "path", ["/static/../server.py", "/static/%2e%2e/server.py", "/static/..%2fserver.py", "/etc/passwd"]
+)
 def test_nothing_else_of_the_file_system_is_served(path):
     with client() as web:
         assert web.get(path).status_code == 404

@@ -1,5 +1,6 @@
 """`cobra play`: the page in the browser."""
 
+import re
 import threading
 import webbrowser
 from dataclasses import dataclass
@@ -33,7 +34,10 @@ class Play:
             from cobra_rl.play.session import House
         except ImportError as error:
             raise ValueError(f"`cobra play` needs its extra: pip install 'cobra-rl[play]' ({error}).") from error
-        given = {} if self.run_folder is None else {self.run_folder.resolve().name: self.run_folder}
+        given = {}
+        if self.run_folder is not None:
+            name = re.sub(r"[^A-Za-z0-9._-]", "-", self.run_folder.resolve().name)  # as protocol.py allows it
+            given = {name.strip("._-")[:40] or "run": self.run_folder}
         house = House(load_world(self.world), self.world, self.runs, given)
         if house.world.sizes.action != 4:
             raise ValueError("`cobra play` shows worlds of sprites that are clicked and pushed; this is another.")

@@ -135,7 +135,7 @@ class Session:
         """Begin to teach a fresh agent, or with `resume` the chosen one."""
         if way == "goal" and not parts:
             raise ValueError("Say first what is wanted: put a goal on the canvas, or add a rule.")
-        spec = task_spec(parts if way == "goal" else [], practice, self.stage.factors, self.stage.env.spec)
+        spec = task_spec(parts if way == "goal" else [], practice, self.stage.factors, self.stage.suite_env.spec)
         wish = self._wish() if resume else None
         return self._begin(way, spec, wish and wish.predictor)
 

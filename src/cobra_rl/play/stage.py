@@ -38,6 +38,7 @@ class Stage:
 
     def __init__(self, world: WorldModel):
         self.world, self.env = world, make("exploration")
+        self.suite_env = self.env  # of the suite, the one that was last chosen
         self.wish: Wish | None = None  # of the agent that is chosen
         self._key = jax.random.key(0)
         self._history: list[list[Factors]] = []
@@ -82,7 +83,8 @@ class Stage:
 
     def on_scene(self, task: str, mode: str, variant: str, seed: int) -> Answer:
         """Show a fresh scene of the suite."""
-        return self.enter(make(task, mode, variant), seed)
+        self.suite_env = make(task, mode, variant)
+        return self.enter(self.suite_env, seed)
 
     def on_fresh(self, seed: int) -> Answer:
         """Show a fresh scene of the same environment."""

@@ -2,7 +2,7 @@
 
 import { WORLDS } from "./play.js";
 import { redrawStage, showMove } from "./stage.js";
-import { app, ask, byId, newSeed, on, option, rounded, setScene, sleep, tell } from "./state.js";
+import { app, ask, byId, newSeed, notice, on, option, rounded, setScene, sleep, tell } from "./state.js";
 
 let running = false;
 let steps = 0;
@@ -50,7 +50,7 @@ function say() {
 }
 
 async function stepOnce() {
-  if (app.agent === "none") return false;
+  if (app.agent === "none") return void notice("Choose an agent first.");
   const answer = await ask("act", {}, "planning …");
   if (!answer) return false;
   steps += 1;
