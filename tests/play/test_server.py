@@ -1,5 +1,7 @@
 """The server lets in who has the token and comes from its own page; sessions are few, and survive what goes wrong."""
 
+import contextlib
+import functools
 import threading
 import time
 
@@ -11,17 +13,21 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from cobra_rl.play import server
+from cobra_rl.play.session import Session
 
 TOKEN, PORT = "secret-token", 8765
 HOST = f"127.0.0.1:{PORT}"
-SOCKET = f"/socket?token={TOKEN}"
+SOCKET = f"ws://{HOST}/socket?token={TOKEN}"
 ORIGIN = {"origin": f"http://{HOST}"}
 
 
-class FakeSession:
+class FakeSession(Session):
     """Answers at once; `undo` is a crash, `reset` a refusal."""
 
     busy = False
+
+    def __init__(self):
+        pass
 
     def prepare(self):
         yield "nothing"
@@ -63,7 +69,8 @@ def test_another_host_is_refused(host):
     with client(host=host) as web:
         assert web.get(f"/?token={TOKEN}").status_code == 403
         assert web.get("/static/app.js").status_code == 403
-        with pytest.raises(WebSocketDisconnect), web.websocket_connect(SOCKET, headers={"origin": f"http://{host}"}):
+        path, headers = SOCKET.replace(HOST, host), {"origin": f"http://{host}"}
+        with pytest.raises(WebSocketDisconnect), web.websocket_connect(path, headers=headers):
             pass
 
 
@@ -76,7 +83,7 @@ def test_another_origin_is_refused(origin):
 
 def test_a_socket_needs_the_token():
     with client() as web:
-        for path in ("/socket", "/socket?token=wrong"):
+        for path in (f"ws://{HOST}/socket", f"ws://{HOST}/socket?token=wrong"):
             with pytest.raises(WebSocketDisconnect), web.websocket_connect(path, headers=ORIGIN):
                 pass
 
@@ -98,8 +105,7 @@ def test_the_page_loads_nothing_from_elsewhere():
 
 
 def test_a_thousand_malformed_messages_leave_the_session_alive(monkeypatch):
-    monkeypatch.setattr(server, "BURST", 1e9)
-    monkeypatch.setattr(server.Bucket, "tokens", 1e9, raising=False)
+    monkeypatch.setattr(server.Bucket, "take", lambda self: True)
     with client() as web, web.websocket_connect(SOCKET, headers=ORIGIN) as socket:
         ready(socket)
         for number, text in enumerate(malformed(1000)):
@@ -121,7 +127,6 @@ def test_a_refusal_is_an_answer():
         assert socket.receive_json() == {"type": "error", "message": "not now", "re": 5}
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_crash_is_said_and_the_session_restarts(capsys):
     made = []
 
@@ -153,20 +158,20 @@ def test_a_session_that_always_crashes_is_given_up(capsys):
 
 
 def test_there_are_at_most_eight_sessions_and_a_closed_page_makes_room():
-    with client() as web:
-        open_pages = [web.websocket_connect(SOCKET, headers=ORIGIN).__enter__() for _ in range(8)]
-        for page in open_pages:
-            ready(page)
-        with web.websocket_connect(SOCKET, headers=ORIGIN) as ninth:
-            assert ninth.receive_json() == {"type": "full", "most": 8}
-        open_pages[0].close()
+    with client() as web, contextlib.ExitStack() as pages:
+        connect = functools.partial(web.websocket_connect, SOCKET, headers=ORIGIN)
+        with connect() as first:
+            ready(first)
+            others = [pages.enter_context(connect()) for _ in range(7)]
+            for page in others:
+                ready(page)
+            with connect() as ninth:
+                assert ninth.receive_json() == {"type": "full", "most": 8}
         time.sleep(0.5)
-        with web.websocket_connect(SOCKET, headers=ORIGIN) as another:
-            ready(another)
-        for page in open_pages[1:]:
+        ready(pages.enter_context(connect()))
+        for page in others:
             page.send_json({"type": "look", "id": 3})
             assert page.receive_json() == {"type": "done", "re": 3}
-            page.close()
 
 
 def test_an_idle_session_ends():

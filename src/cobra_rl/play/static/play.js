@@ -55,18 +55,21 @@ function refresh() {
 on("scene", refresh);
 on("selected", refresh);
 
-// Change the chosen sprite; it is drawn at once, and the session follows.
-export function change(factors) {
+// Change the chosen sprite; it is drawn at once, and the session follows when a slider is let go.
+export function change(factors, held = false) {
   const sprites = app.scene.sprites.map((sprite, n) => plain(n === app.selected ? { ...sprite, ...factors } : sprite));
   app.scene = { ...app.scene, sprites };
   redrawStage();
-  arrange(sprites);
+  if (!held) arrange(sprites);
 }
 
 byId("sprite-which").onchange = (event) => select(Number(event.target.value));
 byId("sprite-shape").onchange = (event) => change({ shape: event.target.value });
 byId("sprite-colour").onchange = (event) => { if (event.target.value) change({ c0: COLOURS[event.target.value], c1: 0.9, c2: 1 }); };
-for (const name of FACTORS) byId(`sprite-${name}`).oninput = (event) => change({ [name]: Number(event.target.value) });
+for (const name of FACTORS) {
+  byId(`sprite-${name}`).oninput = (event) => change({ [name]: Number(event.target.value) }, true);
+  byId(`sprite-${name}`).onchange = (event) => change({ [name]: Number(event.target.value) });
+}
 
 byId("sprite-add").onclick = () => {
   const hue = Object.values(COLOURS)[app.scene.sprites.length % 5];
