@@ -194,7 +194,7 @@ def test_teaching_by_goal_to_success_saving_and_loading(page, runs):
 
 def test_judging_by_hand(page):
     page.click("#tab-teach")
-    page.click("text=By hand")
+    page.click("input[value=hand]")
     page.click("#teach-start")
     page.wait_for_selector("#judge-try:enabled")
     page.click("#judge-try")

@@ -137,6 +137,11 @@ def latent_names(world: WorldModel) -> list[str]:
     return [str(name) for name in given] if given is not None and len(given) == count else names
 
 
+def rounded(array: Any, digits: int) -> Any:
+    """Write numbers as lists, rounded."""
+    return np.asarray(array, np.float64).round(digits).tolist()
+
+
 def packed(array: Any) -> str:
     """Write bytes as base64, as the page takes pictures."""
     return base64.b64encode(np.ascontiguousarray(np.asarray(array, np.uint8)).tobytes()).decode()

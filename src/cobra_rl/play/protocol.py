@@ -37,10 +37,11 @@ def rule(allows: Callable[[Any], bool], what: str) -> Check:
     return check
 
 
-def number(low: int | float, high: int | float, kinds: tuple[type, ...] = (int, float)) -> Check:
-    """Allow a finite number in a range."""
-    whole = "a whole number" if kinds == (int,) else "a number"
-    return rule(lambda value: type(value) in kinds and low <= value <= high, f"{whole} between {low:g} and {high:g}")
+def number(low: float | int, high: float | int, kind: type = float) -> Check:
+    """Allow a finite number in a range; with kind `int`, a whole one."""
+    what = f"a {'whole ' if kind is int else ''}number between {low:g} and {high:g}"
+    check = rule(lambda value: type(value) in (int, kind) and low <= value <= high, what)
+    return lambda value: kind(check(value))
 
 
 def one_of(*names: str) -> Check:
@@ -88,8 +89,8 @@ _part = fields(
     {"kind": one_of("goal", "alike", "apart"), "x": _unit, "y": _unit, "shapes": list_of(one_of(*SHAPES), 0, 12),
      "colour": one_of(*COLOURS), "other": one_of(*COLOURS)}
 )  # fmt: skip
-_id = number(0, 2**53, (int,))
-_seed = number(0, 2**31 - 1, (int,))
+_id = number(0, 2**53, int)
+_seed = number(0, 2**31 - 1, int)
 _action = list_of(_unit, 4, 4)
 
 SCHEMA: dict[str, Mapping[str, Check]] = {
@@ -101,10 +102,10 @@ SCHEMA: dict[str, Mapping[str, Check]] = {
     "imagine": {"action": _action},
     "push": {"action": _action},
     "look": {},
-    "redraw": {"slot": number(0, 63, (int,)), "latents": list_of(number(-10, 10), 1, 64)},
+    "redraw": {"slot": number(0, 63, int), "latents": list_of(number(-10, 10), 1, 64)},
     "curiosity": {},
     "proposals": {},
-    "wanted": {"sprite": number(0, MOST_SPRITES - 1, (int,))},
+    "wanted": {"sprite": number(0, MOST_SPRITES - 1, int)},
     "agents": {},
     "agent": {"name": _agent, "mode": one_of(*MODES)},
     "act": {},

@@ -115,8 +115,9 @@ class Stage:
         foreseen = mind.foresee(self.world, self.slots, jnp.asarray(action))
         key, before = self.fresh_key(), self.factors
         after, moved = mind.push(self.sprites, jnp.asarray(action), self.env.spec.motion_noise, key)
-        moved, places = int(moved), np.asarray(after.position).round(4).tolist()
-        scene = self.set_scene([{**s, "x": places[n][0], "y": places[n][1]} for n, s in enumerate(before)])
+        moved, places = int(moved), mind.rounded(after.position, 4)
+        place = dict(zip("xy", places[moved], strict=True))
+        scene = self.set_scene([sprite | place if n == moved else sprite for n, sprite in enumerate(before)])
         truth = mind.picture(self.sprites, self.world.sizes.image)
         answer = {"type": "pushed", "action": action, "moved": moved, "picture": mind.packed(foreseen.image)}
         answer |= {"truth": mind.packed(truth), "error": float(foreseen.error), "before": before, "scene": scene}
@@ -126,7 +127,7 @@ class Stage:
         """Tell what the agent sees: masks, each slot's own picture, latents."""
         seen = mind.inspect(self.world, self.sprites)
         answer = {"type": "seen", "masks": mind.packed(seen.masks), "components": mind.packed(seen.components)}
-        return answer | {"picture": mind.packed(seen.image), "values": np.asarray(seen.slots).round(3).tolist()}
+        return answer | {"picture": mind.packed(seen.image), "values": mind.rounded(seen.slots, 3)}
 
     def on_redraw(self, slot: int, latents: list[float]) -> Answer:
         """Decode the scene with one slot's latents changed."""
@@ -145,7 +146,7 @@ class Stage:
         """Draw the actions that the agent considers, with scores if it wants something."""
         if self.wish is None:
             actions = self.world.propose(self.slots, self.fresh_key(), n=TASK["laptop"].proposals)
-            return {"type": "proposals", "actions": np.asarray(actions).round(4).tolist(), "scores": None}
+            return {"type": "proposals", "actions": mind.rounded(actions, 4), "scores": None}
         return {"type": "proposals"} | self.plan()[1]
 
     def on_wanted(self, sprite: int) -> Answer:
@@ -167,8 +168,8 @@ class Stage:
         if self.wish is None:
             raise ValueError("No agent is chosen yet: choose one under Watch, or teach one.")
         choice = mind.plan(self.wish.config, self.world, self.wish.predictor, self.slots, self.fresh_key())
-        considered = (np.asarray(choice.actions).round(4).tolist(), np.asarray(choice.scores).round(3).tolist())
-        return np.asarray(choice.action).tolist(), dict(zip(("actions", "scores"), considered, strict=True))
+        considered = {"actions": mind.rounded(choice.actions, 4), "scores": mind.rounded(choice.scores, 3)}
+        return np.asarray(choice.action).tolist(), considered
 
     def fresh_key(self) -> Array:
         """Return a random key that was not used before."""

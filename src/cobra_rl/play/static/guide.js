@@ -23,6 +23,7 @@ function show(step) {
   byId("guide-next").textContent = step === STEPS.length - 1 ? "Done" : "Next";
   byId("guide").hidden = false;
   byId(at).classList.add("pointed");
+  if (matchMedia("(max-width: 40rem)").matches) byId(at).scrollIntoView({ block: "start" });
 }
 
 function close() {
