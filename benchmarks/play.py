@@ -1,6 +1,6 @@
 """What `cobra play` promises: how live dragging is, how fast it learns meanwhile, and that both ways of teaching work.
 
-    .venv/bin/python benchmarks/play.py [--parts drag goal hand] [--out results/play.json]
+    .venv/bin/python benchmarks/play.py [--parts drag goal hand] [--seeds 3] [--out results/play.json]
 
 drag   in chromium: ms from a pointer's move to the redrawn imagination, at rest and while it learns; learning steps a
        second meanwhile
@@ -44,7 +44,6 @@ SPRITES = [
     SPRITE | {"shape": "triangle", "c0": 0.32, "x": 0.75, "y": 0.75},
 ]
 GOAL = {"kind": "goal", "x": 0.25, "y": 0.75, "shapes": ["square"], "colour": "any", "other": "any"}
-SEEDS = 3
 JUDGEMENTS = (50, 75, 100, 125, 150)
 
 
@@ -150,6 +149,7 @@ def main() -> None:
     """Measure, and write what was found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="+", choices=("drag", "goal", "hand"), default=["drag", "goal", "hand"])
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("results/play.json"))
     args = parser.parse_args()
     keep_compilations()
@@ -161,11 +161,11 @@ def main() -> None:
         if part == "drag":
             found: Any = drag()
         elif part == "goal":
-            found = {"seeds": [by_goal(house, seed) for seed in range(SEEDS)], "window": WINDOW}
+            found = {"seeds": [by_goal(house, seed) for seed in range(args.seeds)], "window": WINDOW}
         else:
             env = Spriteworld(lesson(house, "goal", 0).learner.spec)
             assert isinstance(env.spec.task, FindGoal)
-            found = {"seeds": [by_hand(house, seed, env) for seed in range(SEEDS)]}
+            found = {"seeds": [by_hand(house, seed, env) for seed in range(args.seeds)]}
         record[part] = found | {"load_of_the_machine": [before, os.getloadavg()[1]]}
         print(part, json.dumps(record[part], indent=2), flush=True)
         write(args.out, **record)

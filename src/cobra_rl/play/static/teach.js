@@ -105,6 +105,7 @@ function begin(answer) {
   app.lesson = { way: answer.way, on: true };
   pace = { time: performance.now(), count: 0, rate: 0 };
   awaiting = answer.way === "showing";
+  setStatus("ready");
   adopt(answer);
   byId("lesson").hidden = false;
   byId("judge").hidden = answer.way === "goal";
