@@ -2,14 +2,17 @@
 
 import json
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from fuzz import CIRCLE, GOAL, SPRITE
 
 import cobra_rl
+from cobra_rl.agents.base import Policy
 from cobra_rl.environments import load_environment
 from cobra_rl.play import mind, protocol
-from cobra_rl.play.session import House, Session
+from cobra_rl.play.house import Chosen, House
+from cobra_rl.play.session import Session
 from cobra_rl.play.stage import factors_of
 from cobra_rl.play.tasks import python_source, task_spec
 from cobra_rl.play.teach import judgement_of, reward_of
@@ -157,6 +160,18 @@ def test_teaching_by_hand_and_by_showing(session):
     assert shown["scene"]["sprites"] == session.stage.factors
     with pytest.raises(ValueError, match="goal"):
         ask(session, type="teach", way="goal", practice="world", parts=[], resume=False)
+
+
+def test_any_policy_can_be_watched(session, monkeypatch):
+    """An agent without a reward predictor acts, and is not asked what it wants."""
+    still = Policy(lambda params, images, keys: jnp.full((len(images), 4), 0.5))
+    env, world = Spriteworld(env_spec("sorting")), session.house.world
+    monkeypatch.setattr(House, "load", lambda house, name, mode: Chosen(env, world, still, None))
+    assert ask(session, type="agent", name="run:baseline", mode="train")["scene"]["thinks"] is None
+    assert ask(session, type="act")["action"] == [0.5] * 4
+    assert ask(session, type="proposals")["scores"] is None
+    with pytest.raises(ValueError, match="no reward predictor"):
+        ask(session, type="wanted", sprite=0)
 
 
 def test_nothing_taught_is_said(session):

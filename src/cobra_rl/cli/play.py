@@ -9,7 +9,8 @@ from typing import Annotated
 
 import tyro
 
-from cobra_rl.cli.options import check_folder, check_range
+from cobra_rl.agent import Agent
+from cobra_rl.cli.options import check_range
 from cobra_rl.worlds import load_world
 
 
@@ -28,10 +29,11 @@ class Play:
     def run(self) -> None:
         """Serve the page until it is stopped with Ctrl-C."""
         check_range("port", self.port, 0, 65535)
-        check_folder("run", self.run_folder)
+        if self.run_folder is not None:
+            Agent.settings(self.run_folder)  # refuses what is no run, before any work is done
         try:
+            from cobra_rl.play.house import House
             from cobra_rl.play.server import serve
-            from cobra_rl.play.session import House
         except ImportError as error:
             raise ValueError(f"`cobra play` needs its extra: pip install 'cobra-rl[play]' ({error}).") from error
         given = {}

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
+from cobra_rl.agents.base import Params, Policy
 from cobra_rl.agents.cobra import CobraParams, choose
 from cobra_rl.agents.planners import Choice
 from cobra_rl.config import TaskConfig
@@ -106,6 +107,12 @@ def plan(config: TaskConfig, world: WorldModel, predictor: Reward, slots: Slots,
     """Propose actions, score what they lead to, and choose the best."""
     choice = choose(config, CobraParams(world, predictor), slots, key)
     return choice._replace(scores=config.reward_unit * choice.scores)
+
+
+@eqx.filter_jit
+def act(policy: Policy, params: Params, image: UInt8[Array, "H W 3"], key: PRNGKeyArray) -> Float[Array, " A"]:
+    """Let any policy act on a picture."""
+    return policy.act(params, image[None], key[None])[0]
 
 
 @eqx.filter_jit

@@ -26,7 +26,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from cobra_rl.play import protocol
-from cobra_rl.play.session import House, Session
+from cobra_rl.play.house import House
+from cobra_rl.play.session import Session
 from cobra_rl.play.worker import IDLE_SECONDS, Worker
 
 STATIC = Path(__file__).parent / "static"

@@ -4,65 +4,31 @@
 """
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator
 
-from cobra_rl.agent import TASKS as SHIPPED_AGENTS
-from cobra_rl.agent import Agent
 from cobra_rl.models.reward import Reward
-from cobra_rl.models.world import WorldModel
 from cobra_rl.play import mind
-from cobra_rl.play.stage import Answer, Stage, Wish, factors_of
+from cobra_rl.play.house import Chosen, House
+from cobra_rl.play.stage import Answer, Stage, expected, factors_of
 from cobra_rl.play.tasks import python_source, task_spec
 from cobra_rl.play.teach import GoalLearner, JudgedLearner, judgement_of
-from cobra_rl.spriteworld.env import Spriteworld
 from cobra_rl.spriteworld.sprites import SHAPES, VERTICES
 from cobra_rl.spriteworld.suite import EnvSpec
 from cobra_rl.spriteworld.tasks import NoReward
-from cobra_rl.worlds import SHIPPED, find_world, world_sha256
 
 SAY_EVERY = 0.15  # seconds between two messages about learning
-
-
-@dataclass(frozen=True)
-class House:
-    """What all sessions share."""
-
-    world: WorldModel
-    world_folder: Path | None = None  # None: the shipped world
-    runs: Path = Path("runs", "play")  # where agents are saved, and found by name
-    given: Mapping[str, Path] = field(default_factory=dict)  # further runs, by name
-
-    def runs_by_name(self) -> dict[str, Path]:
-        """List the runs that the page may load: those in `runs`, and those given at the start."""
-        found = sorted(self.runs.iterdir()) if self.runs.is_dir() else []
-        return {path.name: path for path in found if (path / "run.json").is_file()} | dict(self.given)
-
-    def agents(self) -> list[str]:
-        """List the agents that the page may choose."""
-        shipped = sorted(path.name for path in SHIPPED_AGENTS.iterdir() if path.is_dir())
-        here = [f"shipped:{name}" for name in shipped if self.world_folder is None]
-        return here + [f"run:{name}" for name in self.runs_by_name()]
-
-    def folder(self, agent: str) -> Path:
-        """Return the folder of an agent by its name; no other name leads anywhere."""
-        if agent not in self.agents():
-            raise ValueError(f"There is no agent {agent!r} here.")
-        kind, _, name = agent.partition(":")
-        return SHIPPED_AGENTS / name if kind == "shipped" else self.runs_by_name()[name]
 
 
 class Session:
     """A stage, an agent or none, and something to learn or nothing."""
 
     def __init__(self, house: House):
-        self.house, self.stage = house, Stage(house.world)
-        self.agent = "none"
+        self.house, self.agent = house, "none"
         self.learner: GoalLearner | JudgedLearner | None = None
         self.kept: GoalLearner | JudgedLearner | None = None
         self.way, self.learning, self._lessons, self._said = "goal", False, 0, 0.0
-        self._loaded: Wish | None = None
+        self._loaded: Chosen | None = None
+        self.stage = Stage(house.world, self.chosen)
 
     @property
     def busy(self) -> bool:
@@ -81,7 +47,6 @@ class Session:
     def handle(self, message: Answer) -> Answer:
         """Answer a message; a ValueError says what was asked for in vain."""
         arguments = {name: value for name, value in message.items() if name not in ("type", "id")}
-        self.stage.wish = self._wish()
         handler = f"on_{message['type']}"
         return getattr(self if hasattr(self, handler) else self.stage, handler)(**arguments)
 
@@ -114,16 +79,12 @@ class Session:
 
     def on_agent(self, name: str, mode: str) -> Answer:
         """Choose the agent whose mind is shown and who acts; it brings its environment along."""
-        if name == "taught" and self.learner is None:
-            raise ValueError("Nothing was taught yet.")
-        self.stage.world = self.house.world
-        if name == "taught" and self.learner is not None:
-            self.stage.env = self.learner.env
-        elif name != "none":
-            self._load(self.house.folder(name), mode)
-            self.stage.enter(self.stage.env, seed=0)
-        self.agent = name
-        self.stage.wish = self._wish()
+        loaded = None if name in ("none", "taught") else self.house.load(name, mode)
+        if name == "taught":
+            self.stage.env = self._lesson().env
+        self.agent, self._loaded = name, loaded
+        if loaded is not None:
+            self.stage.enter(loaded.env, seed=0)
         return {"type": "agent", "name": name, "max_steps": self.stage.env.max_steps, "scene": self.stage.scene()}
 
     def on_act(self) -> Answer:
@@ -136,8 +97,8 @@ class Session:
         if way == "goal" and not parts:
             raise ValueError("Say first what is wanted: put a goal on the canvas, or add a rule.")
         spec = task_spec(parts if way == "goal" else [], practice, self.stage.factors, self.stage.suite_env.spec)
-        wish = self._wish() if resume else None
-        return self._begin(way, spec, wish and wish.predictor)
+        chosen = self.chosen() if resume else None
+        return self._begin(way, spec, chosen.wish.predictor if chosen and chosen.wish else None)
 
     def on_forget(self) -> Answer:
         """Begin the same lesson with a fresh agent."""
@@ -164,19 +125,16 @@ class Session:
         learner = self._judged()
         if learner.judge(self.stage.slots, value):
             self.stage.set_scene(factors_of(learner.fresh().sprites), first=True)
-        self.stage.wish = self._wish()
         return self.progress() | {"type": "judged", "scene": self.stage.scene()}
 
     def on_compare(self) -> Answer:
-        """Let the agent and the one put aside play the same scenes, and tell what each would do in the present one."""
+        """Let the agent and the one put aside play the same scenes, and tell what each thinks of the present one."""
         if self.kept is None:
             raise ValueError("Put an agent aside first, to compare with.")
         rows = []
         for learner in (self.kept, self._lesson()):
-            self.stage.wish = Wish(learner.predictor, learner.config)
-            rated = not isinstance(learner.spec.task, NoReward)
-            row = {"count": learner.count, "action": self.stage.plan()[0], "curve": learner.curve}
-            rows.append(row | {"thinks": self.stage.thinks(self.stage.slots)} | (learner.scores(7) if rated else {}))
+            row = {"count": learner.count, "curve": learner.curve, "thinks": expected(learner.wish, self.stage.slots)}
+            rows.append(row | ({} if isinstance(learner.spec.task, NoReward) else learner.scores(7)))
         return {"type": "compared", "kept": rows[0], "taught": rows[1]}
 
     def on_save(self, name: str) -> Answer:
@@ -191,7 +149,7 @@ class Session:
     def progress(self) -> Answer:
         """Tell how learning gets on."""
         learner = self._lesson()
-        thinks = self._thinks_of_stage()
+        thinks = self.stage.thinks(self.stage.slots)
         told = {"type": "progress", "way": self.way, "on": self.learning, "count": learner.count, "thinks": thinks}
         told |= {"curve": learner.curve[-400:], "judgement": None if thinks is None else judgement_of(thinks)}
         if isinstance(learner, GoalLearner):
@@ -199,33 +157,19 @@ class Session:
             told |= {"trying": factors_of(learner.playing.env.sprites), "action": learner.action, "loss": learner.loss}
         return told
 
-    def _thinks_of_stage(self) -> float | None:
-        self.stage.wish = self._wish()
-        return self.stage.thinks(self.stage.slots)
+    def chosen(self) -> Chosen | None:
+        """Return the agent that is chosen, as it is now: one that is being taught changes with each step."""
+        if self.agent == "taught" and self.learner is not None:
+            learner = self.learner
+            params = learner.cobra.params(self.house.world, learner.state)
+            return Chosen(learner.env, self.house.world, learner.cobra.policy, params, learner.wish)
+        return self._loaded
 
     def _begin(self, way: str, spec: EnvSpec, predictor: Reward | None = None) -> Answer:
         self._lessons += 1
         kind = GoalLearner if way == "goal" else JudgedLearner
         self.learner, self.way, self.learning = kind(self.house.world, spec, self._lessons, predictor), way, True
         return self.on_agent("taught", "train") | {"type": "teaching", "way": way}
-
-    def _load(self, folder: Path, mode: str) -> None:
-        """Load an agent and the environment that it learnt in."""
-        place = find_world(self.house.world_folder)
-        if Agent.settings(folder).get("world", {}).get("sha256") != world_sha256(place):
-            raise ValueError(f"{folder.name} learnt in another world; start `cobra play --world` with that one.")
-        agent = Agent.load(folder, world=None if place == SHIPPED else place)
-        env = agent.problem.environments()[mode] if agent.problem else None
-        if not isinstance(env, Spriteworld):
-            raise ValueError(f"{folder.name} learnt in a world without sprites, which the page cannot show.")
-        if agent.world.exploration is None:
-            self.stage.world = agent.world
-        self.stage.env, self._loaded = env, Wish(agent.predictor, agent.config)
-
-    def _wish(self) -> Wish | None:
-        if self.agent == "taught" and self.learner is not None:
-            return Wish(self.learner.predictor, self.learner.config)
-        return self._loaded if self.agent != "none" else None
 
     def _lesson(self) -> GoalLearner | JudgedLearner:
         if self.learner is None:

@@ -3,17 +3,18 @@
 Answers are the dictionaries that go to the page as JSON; the methods `on_...` answer the message of that name.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from cobra_rl.config import TASK, TaskConfig
-from cobra_rl.models.reward import Reward
+from cobra_rl.config import TASK
 from cobra_rl.models.world import WorldModel
 from cobra_rl.play import mind
+from cobra_rl.play.house import Chosen, Wish
 from cobra_rl.spriteworld.env import EnvState, Spriteworld, make, state_from_sprites
 from cobra_rl.spriteworld.sprites import SHAPES, Sprites
 from cobra_rl.spriteworld.tasks import NoReward
@@ -26,24 +27,25 @@ Factors = dict[str, Any]  # of a sprite, as `state_from_sprites` takes them
 Slots = Float[Array, "K M"]
 
 
-class Wish(NamedTuple):
-    """What an agent wants, and how it plans."""
-
-    predictor: Reward
-    config: TaskConfig
-
-
 class Stage:
-    """A scene of an environment, and the world model that looks at it."""
+    """A scene of an environment, and the world model that looks at it.
 
-    def __init__(self, world: WorldModel):
-        self.world, self.env = world, make("exploration")
+    `chosen` returns the agent that acts and is looked into, as it is at the moment, or None.
+    """
+
+    def __init__(self, world: WorldModel, chosen: Callable[[], Chosen | None]):
+        self._world, self._chosen, self.env = world, chosen, make("exploration")
         self.suite_env = self.env  # of the suite, the one that was last chosen
-        self.wish: Wish | None = None  # of the agent that is chosen
         self._key = jax.random.key(0)
         self._history: list[list[Factors]] = []
         self._show(self._drawn(jax.random.key(0)))
         self._first = self.factors
+
+    @property
+    def world(self) -> WorldModel:
+        """The world model of the agent that is chosen."""
+        chosen = self._chosen()
+        return self._world if chosen is None else chosen.world
 
     @property
     def slots(self) -> Slots:
@@ -64,9 +66,8 @@ class Stage:
 
     def thinks(self, slots: Slots) -> float | None:
         """Return the reward that the agent expects in a scene, if it wants anything."""
-        if self.wish is None:
-            return None
-        return float(mind.expected(self.wish.predictor, self.wish.config.reward_unit, slots))
+        chosen = self._chosen()
+        return None if chosen is None or chosen.wish is None else expected(chosen.wish, slots)
 
     def set_scene(self, factors: list[Factors], first: bool = False) -> Answer:
         """Show a scene; `first`: it is where `reset` leads."""
@@ -144,30 +145,33 @@ class Stage:
 
     def on_proposals(self) -> Answer:
         """Draw the actions that the agent considers, with scores if it wants something."""
-        if self.wish is None:
-            actions = self.world.propose(self.slots, self.fresh_key(), n=TASK["laptop"].proposals)
-            return {"type": "proposals", "actions": mind.rounded(actions, 4), "scores": None}
-        return {"type": "proposals"} | self.plan()[1]
+        chosen = self._chosen()
+        if chosen is not None and chosen.wish is not None:
+            return {"type": "proposals"} | self.plan()[1]
+        actions = self.world.propose(self.slots, self.fresh_key(), n=TASK["laptop"].proposals)
+        return {"type": "proposals", "actions": mind.rounded(actions, 4), "scores": None}
 
     def on_wanted(self, sprite: int) -> Answer:
         """Map the reward that the agent expects if a sprite stood elsewhere."""
-        if self.wish is None:
-            raise ValueError("No agent is chosen yet: choose one under Watch, or teach one.")
+        wish = self._agent().wish
+        if wish is None:
+            raise ValueError("This agent has no reward predictor that could be asked what it wants.")
         if self.world.vision.place is None:
             raise ValueError("This world's vision does not say where a slot is, so that none can be moved.")
         if sprite >= len(self.factors):
             raise ValueError("There is no such sprite.")
         seen, at = mind.inspect(self.world, self.sprites), self.factors[sprite]
         slot = jnp.int32(mind.slot_at(np.asarray(seen.masks), at["x"], at["y"]))
-        unit = self.wish.config.reward_unit
-        found = mind.wanted(self.world, self.wish.predictor, unit, seen.slots, slot)
+        found = mind.wanted(self.world, wish.predictor, wish.config.reward_unit, seen.slots, slot)
         return {"type": "wanted", "sprite": sprite} | mind.packed_map(found)
 
     def plan(self) -> tuple[list[float], Answer]:
-        """Let the agent search: the action that it likes best, and all that it considered."""
-        if self.wish is None:
-            raise ValueError("No agent is chosen yet: choose one under Watch, or teach one.")
-        choice = mind.plan(self.wish.config, self.world, self.wish.predictor, self.slots, self.fresh_key())
+        """Let the agent choose: its action, and if it searches, all that it considered."""
+        agent, key = self._agent(), self.fresh_key()
+        if agent.wish is None:
+            image = mind.picture(self.sprites, self.world.sizes.image)
+            return np.asarray(mind.act(agent.policy, agent.params, image, key)).tolist(), {}
+        choice = mind.plan(agent.wish.config, self.world, agent.wish.predictor, self.slots, key)
         considered = {"actions": mind.rounded(choice.actions, 4), "scores": mind.rounded(choice.scores, 3)}
         return np.asarray(choice.action).tolist(), considered
 
@@ -176,6 +180,12 @@ class Stage:
         self._key, key = jax.random.split(self._key)
         return key
 
+    def _agent(self) -> Chosen:
+        chosen = self._chosen()
+        if chosen is None:
+            raise ValueError("No agent is chosen yet: choose one under Watch, or teach one.")
+        return chosen
+
     def _drawn(self, key: Array) -> list[Factors]:
         return factors_of(self.env.reset(key)[0].sprites)
 
@@ -183,6 +193,11 @@ class Stage:
         self.factors = factors
         self.sprites = state_from_sprites(factors, CAPACITY).sprites
         self._slots: Slots | None = None
+
+
+def expected(wish: Wish, slots: Slots) -> float:
+    """Return the reward that an agent expects in a scene."""
+    return float(mind.expected(wish.predictor, wish.config.reward_unit, slots))
 
 
 def factors_of(sprites: Sprites) -> list[Factors]:

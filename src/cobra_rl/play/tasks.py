@@ -50,7 +50,7 @@ def _scene(sprites: Sequence[Mapping[str, Any]], recolour: bool) -> Scene:
 
     def distribution(sprite: Mapping[str, Any]) -> SpriteDistribution:
         hue = round(max(sprite["c0"] - HUE_SPREAD, 0.0), 3), round(min(sprite["c0"] + HUE_SPREAD, 1.0), 3)
-        saturation, value, angle = (round(sprite[name], 3) for name in ("c1", "c2", "angle"))
+        saturation, value, angle = (round(float(sprite[name]), 3) for name in ("c1", "c2", "angle"))
         return SpriteDistribution(
             hue=(0.0, 1.0) if recolour else hue,
             saturation=(0.3, 1.0) if recolour else (saturation, saturation),

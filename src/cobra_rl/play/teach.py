@@ -24,6 +24,7 @@ from cobra_rl.environments import Problem
 from cobra_rl.evaluation.task import SIDE_BY_SIDE, WINDOW, play_episodes
 from cobra_rl.models.reward import Reward
 from cobra_rl.models.world import WorldModel
+from cobra_rl.play.house import Wish
 from cobra_rl.play.tasks import python_source
 from cobra_rl.runtime import storage
 from cobra_rl.spriteworld.env import EnvState, Spriteworld
@@ -63,9 +64,9 @@ class Learner:
         raise NotImplementedError
 
     @property
-    def predictor(self) -> Reward:
+    def wish(self) -> Wish:
         """What it has learnt to want."""
-        return self.state.predictor
+        return Wish(self.state.predictor, self.config)
 
     def scores(self, seed: int) -> dict[str, float]:
         """Play greedy episodes in its own environment: the share that succeeds, and the mean of the last rewards."""
@@ -80,7 +81,7 @@ class Learner:
         path = folder / "task.py"
         storage.write_atomically(path, python_source(self.spec).encode())
         problem = Problem(folder.name, env=f"{path.resolve()}:task")
-        Agent(self.world, self.predictor, self.config, problem, world_folder).save(folder)
+        Agent(self.world, self.state.predictor, self.config, problem, world_folder).save(folder)
 
 
 class GoalLearner(Learner):
