@@ -7,42 +7,13 @@ With --stills it takes pictures instead of each panel, light and dark, as wide a
 
 import argparse
 import io
-import re
-import shutil
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
+from page import LEARNT, opened, set_example, until
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
 
 WIDTH = 880  # of the film, in pixels
-
-
-@contextmanager
-def opened(**options: Any) -> Iterator[Page]:
-    """Start a server and open its page, past the guide."""
-    with tempfile.TemporaryDirectory() as runs, sync_playwright() as playwright:
-        command = [sys.executable, "-m", "cobra_rl", "play", "--no-browser", "--port", "0", "--runs", runs]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-            assert server.stdout is not None
-            address = re.search(r"http\S+", server.stdout.readline())
-            assert address is not None
-            chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-            page = browser.new_page(**options)
-            page.set_default_timeout(600_000)
-            page.goto(address[0])
-            page.wait_for_selector("body[data-ready=yes]")
-            page.click("#guide-skip")
-            yield page
-            browser.close()
-            server.terminate()
 
 
 def film(out: Path) -> None:
@@ -55,15 +26,13 @@ def film(out: Path) -> None:
         frames.extend([picture.quantize(96, dither=Image.Dither.NONE)] * times)
 
     with opened(viewport={"width": 1280, "height": 690}) as page:
-        page.click("#tab-teach")
-        page.click("#part-example")
-        page.wait_for_function("cobra.scene.sprites.length === 3")
+        set_example(page)
         time.sleep(1.0)
         shoot(6)
         page.click("#teach-start")
         page.locator("#lesson-text").scroll_into_view_if_needed()
-        page.wait_for_function("cobra.learned?.count > 0")
-        while not page.evaluate("cobra.learned.episodes >= 30 && cobra.learned.recent >= 0.9"):
+        until(page, "cobra.learned?.count > 0")
+        while not page.evaluate(LEARNT):
             shoot()
             time.sleep(1.5)
         shoot(4)
@@ -84,13 +53,13 @@ def stills(folder: Path) -> None:
     with opened(viewport=sizes["laptop"]) as page:
         page.select_option("#world-task", "clustering")
         page.click("#world-go")
-        page.wait_for_function("cobra.scene.sprites.length === 4")
+        until(page, "cobra.scene.sprites.length === 4")
         for tab in ("play", "look", "watch", "teach"):
             page.click(f"#tab-{tab}")
             if tab == "look":
                 page.click("input[value=curiosity]")
                 page.check("#layer-proposals")
-                page.wait_for_function("cobra.layers.curiosity && cobra.proposals")
+                until(page, "cobra.layers.curiosity && cobra.proposals")
             for name, size in sizes.items():
                 page.set_viewport_size(size)  # pyright: ignore[reportArgumentType]
                 for scheme in ("light", "dark"):

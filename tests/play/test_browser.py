@@ -1,8 +1,10 @@
 """The page in a real browser: Debian's chromium, driven by Playwright. Skipped where there is none.
 
-One server with the shipped world serves all tests; any error on the console fails the test that caused it.
+One server with the shipped world serves all tests, started as a person does; any error on the console fails the test
+that caused it. What is learnt to the full, and how fast, is measured by benchmarks/play.py.
 """
 
+import json
 import os
 import re
 import shutil
@@ -12,14 +14,15 @@ import time
 
 import numpy as np
 import pytest
+from fuzz import malformed
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 if CHROMIUM is None:
-    pytest.skip("chromium is not installed (Debian: apt install chromium)", allow_module_level=True)
+    pytest.skip("The page was not tested: chromium is not installed (apt install chromium).", allow_module_level=True)
 pytest.importorskip("starlette")
 playwright = pytest.importorskip("playwright.sync_api")
 
-SLOW = 300_000  # ms; compiling on a busy machine takes its time
+SECONDS = 300  # for what has to be compiled on a busy machine
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +32,10 @@ def runs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def address(runs):
-    """Start `cobra play` as a person does, and return the address that it prints."""
+    """Start `cobra play` and return the address that it prints."""
     env = {name: value for name, value in os.environ.items() if name != "JAX_DISABLE_MOST_OPTIMIZATIONS"}
     command = [sys.executable, "-m", "cobra_rl", "play", "--no-browser", "--port", "0", "--runs", str(runs)]
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         line = process.stdout.readline()
         yield re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", line)[0]
         process.terminate()
@@ -47,15 +50,21 @@ def browser():
         launched.close()
 
 
-@pytest.fixture
-def page(browser, address):
-    """A fresh page, past the guide; nothing may have been said on its console."""
-    page, said = browser.new_page(viewport={"width": 1280, "height": 800}), []
-    page.set_default_timeout(SLOW)
+def open_page(browser, address, **options):
+    """Open a page and wait until its session is ready; return it, and the list to which its console's errors go."""
+    page, said = browser.new_page(**{"viewport": {"width": 1280, "height": 800}} | options), []
+    page.set_default_timeout(1000 * SECONDS)
     page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: said.append(str(error)))
     page.goto(address)
     page.wait_for_selector("body[data-ready=yes]")
+    return page, said
+
+
+@pytest.fixture
+def page(browser, address):
+    """A fresh page, past the guide; nothing may have been said on its console, and no question refused."""
+    page, said = open_page(browser, address)
     page.click("#guide-skip")
     yield page
     errors = page.evaluate("cobra.errors")
@@ -64,52 +73,94 @@ def page(browser, address):
     assert errors == []
 
 
+def until(page, condition, argument=None):
+    """Wait until a condition holds; Playwright's own way would need the page to allow `eval`."""
+    deadline = time.monotonic() + SECONDS
+    while not page.evaluate(condition, argument):
+        assert time.monotonic() < deadline, f"{condition}: {page.inner_text('#status')} {page.inner_text('#notice')}"
+        time.sleep(0.05)
+
+
+def until_text(page, name, pattern):
+    """Wait until the text of an element matches a pattern; return the match."""
+    until(page, "([name, pattern]) => document.getElementById(name).textContent.match(pattern)", [name, pattern])
+    return re.search(pattern, page.inner_text(f"#{name}"))
+
+
 def pixels(page, canvas):
     """The pixels of a canvas, as numbers."""
     script = "id => Array.from(document.getElementById(id).getContext('2d').getImageData(0, 0, 200, 200).data)"
     return np.array(page.evaluate(script, canvas))
 
 
-def on_stage(page, x, y):
+def drag(page, sprite, dx, dy):
+    """Take a sprite and pull it some pixels away, without letting go."""
     box = page.locator("#stage").bounding_box()
-    return box["x"] + x * box["width"], box["y"] + (1 - y) * box["height"]
+    x, y = box["x"] + sprite["x"] * box["width"], box["y"] + (1 - sprite["y"]) * box["height"]
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + dx, y + dy, steps=5)
 
 
 def test_dragging_shows_what_is_imagined_and_then_what_happened(page):
     sprite = page.evaluate("cobra.scene.sprites.at(-1)")  # the front-most
     before = pixels(page, "imagined")
-    x, y = on_stage(page, sprite["x"], sprite["y"])
-    page.mouse.move(x, y)
-    page.mouse.down()
-    dx = -40 if sprite["x"] > 0.5 else 40
-    for part in range(1, 11):
-        page.mouse.move(x + dx * part / 10, y)
-        time.sleep(0.02)
-    page.wait_for_function("cobra.latencies.length > 0")
+    drag(page, sprite, -40 if sprite["x"] > 0.5 else 40, 0)
+    until(page, "cobra.latencies.length > 0")
     assert page.inner_text("#imagined-hint") == "if you let go now"
     assert np.any(pixels(page, "imagined") != before)
     assert page.evaluate("cobra.scene.sprites.at(-1)") == sprite  # nothing has happened yet
     page.mouse.up()
-    page.wait_for_function("document.getElementById('true-error').textContent !== '\u2013'")
+    until_text(page, "true-error", r"\d")
     assert page.evaluate("cobra.scene.sprites.at(-1)") != sprite
     page.click("#undo")
-    page.wait_for_function("before => cobra.scene.sprites.at(-1).x === before.x", arg=sprite)
+    until(page, "before => cobra.scene.sprites.at(-1).x === before.x", sprite)
 
 
-def test_the_keyboard_alone_suffices(page):
+def test_sprites_are_edited_by_hand(page):
+    page.select_option("#world-task", "sorting")
+    page.click("#world-go")
+    until(page, "cobra.scene.sprites.length === 2 && cobra.scene.goals.length === 5")
+    page.click("#sprite-add")
+    until(page, "cobra.scene.sprites.length === 3 && cobra.scene.undo > 1")
+    page.select_option("#sprite-shape", "star_5")
+    until(page, "cobra.scene.sprites[2].shape === 'star_5'")
+    page.select_option("#sprite-colour", "blue")
+    until(page, "cobra.scene.sprites[2].c0 === 0.6")
+    page.click("#sprite-remove")
+    until(page, "cobra.scene.sprites.length === 2")
+
+
+def test_looking_inside(page):
+    page.click("#tab-look")
+    page.click("input[value=masks]")
+    until(page, "cobra.layers.masks && document.querySelectorAll('#latents input').length")
+    page.wait_for_timeout(500)
+    before = pixels(page, "traversal-scene")
+    page.locator("#latent-0").fill("1.5")
+    for _ in range(100):
+        page.wait_for_timeout(50)
+        if np.any(pixels(page, "traversal-scene") != before):
+            break
+    else:
+        pytest.fail("the slider changed nothing")
+    page.click("input[value=curiosity]")
+    page.check("#layer-proposals")
+    until(page, "cobra.layers.curiosity && cobra.proposals?.actions.length === 128")
+    assert page.is_visible("#legend-bar")
+
+
+def test_the_keyboard_alone_suffices_and_every_control_has_a_label(page):
     page.focus("#stage")
     page.keyboard.press(".")
     for _ in range(4):
         page.keyboard.press("ArrowUp")
-    page.wait_for_function("cobra.latencies.length > 0")
+    until(page, "cobra.latencies.length > 0")
     page.keyboard.press("Enter")
-    page.wait_for_function("document.getElementById('true-error').textContent !== '\u2013'")
+    until_text(page, "true-error", r"\d")
     page.focus("#tab-play")
     page.keyboard.press("ArrowRight")
     assert page.is_visible("#panel-look")
-
-
-def test_every_control_has_a_label(page):
     unnamed = page.evaluate(
         """() => [...document.querySelectorAll('button, input, select, canvas:not([aria-hidden])')]
             .filter((e) => !(e.labels?.length || e.textContent.trim() || e.getAttribute('aria-label')))
@@ -118,100 +169,81 @@ def test_every_control_has_a_label(page):
     assert unnamed == []
 
 
-def test_sprites_are_edited_by_hand(page):
-    page.select_option("#world-task", "sorting")
-    page.click("#world-go")
-    page.wait_for_function("cobra.scene.sprites.length === 2 && cobra.scene.goals.length === 5")
-    page.click("#sprite-add")
-    page.wait_for_function("cobra.scene.sprites.length === 3 && cobra.scene.undo > 1")
-    page.select_option("#sprite-shape", "star_5")
-    page.wait_for_function("cobra.scene.sprites[2].shape === 'star_5'")
-    page.click("#sprite-remove")
-    page.wait_for_function("cobra.scene.sprites.length === 2")
-
-
-def test_looking_inside(page):
-    page.click("#tab-look")
-    page.click("input[value=masks]")
-    page.wait_for_function("cobra.layers.masks && document.querySelectorAll('#latents input').length")
-    page.wait_for_timeout(500)
-    before = pixels(page, "traversal-scene")
-    page.locator("#latent-0").fill("1.5")
-    for _ in range(100):
-        page.wait_for_timeout(100)
-        if np.any(pixels(page, "traversal-scene") != before):
-            break
-    else:
-        pytest.fail("the slider changed nothing")
-    page.click("input[value=curiosity]")
-    page.check("#layer-proposals")
-    page.wait_for_function("cobra.layers.curiosity && cobra.proposals")
-    assert page.is_visible("#legend-bar")
-
-
-def test_watching_a_shipped_agent(page):
-    page.click("#tab-watch")
-    page.select_option("#watch-agent", "shipped:goal_finding_new_shape")
-    page.wait_for_function("cobra.agent === 'shipped:goal_finding_new_shape'")
-    page.check("#show-goals")
-    page.locator("#watch-pace").fill("0")
-    page.click("#watch-run")
-    page.wait_for_function("/of \\d+ episodes solved/.test(document.getElementById('watch-text').textContent)")
-    page.click("#watch-run")
-
-
-def test_teaching_by_goal_to_success_saving_and_loading(page, runs):
+def test_teaching_by_goal_to_success_saving_watching_and_loading(page, runs):
     page.click("#tab-teach")
     page.click("#part-example")
-    page.wait_for_function("cobra.scene.sprites.length === 3")
+    until(page, "cobra.scene.sprites.length === 3")
     page.click("#teach-start")
-    page.wait_for_function("cobra.learned?.episodes >= 30 && cobra.learned.recent >= 0.9")
+    until(page, "cobra.learned?.episodes >= 10 && cobra.learned.recent >= 0.7")
     page.click("#lesson-pause")
-    page.wait_for_function("document.getElementById('lesson-pause').textContent === 'Go on'")
+    until_text(page, "lesson-pause", "Go on")
     page.fill("#save-name", "upper-left")
     page.click("#save")
-    page.wait_for_function("document.getElementById('saved').textContent.startsWith('Saved')")
+    until_text(page, "saved", "Saved")
     page.click("#copy")
+    until(page, "!document.getElementById('source').hidden")
     source = page.inner_text("#source")
+
     page.reload()
     page.wait_for_selector("body[data-ready=yes]")
     page.click("#tab-watch")
     page.select_option("#watch-agent", "run:upper-left")
-    page.wait_for_function("cobra.agent === 'run:upper-left'")
-    page.click("#watch-step")
-    page.wait_for_function("document.getElementById('watch-text').textContent.startsWith('Step 1')")
+    until(page, "cobra.agent === 'run:upper-left'")
+    page.check("#show-goals")
+    page.locator("#watch-pace").fill("0")
+    page.click("#watch-run")
+    assert int(until_text(page, "watch-text", r"(\d+) of 3 episodes solved")[1]) >= 2
+    page.click("#watch-run")
 
     import cobra_rl
-    from cobra_rl.evaluation.task import play_episodes
     from cobra_rl.spriteworld import Spriteworld
 
-    namespace = {}
-    exec(source, namespace)
+    exec(source, namespace := {})
     agent = cobra_rl.Agent.load(runs / "upper-left")
-    played = play_episodes(agent.policy, agent.params, Spriteworld(namespace["task"]), 32, seed=3)
-    assert played.success.mean() >= 0.8
+    assert agent.problem.environments()["train"] == Spriteworld(namespace["task"])
 
 
 def test_judging_by_hand(page):
     page.click("#tab-teach")
     page.click("input[value=hand]")
     page.click("#teach-start")
-    page.wait_for_selector("#judge-try:enabled")
-    page.click("#judge-try")
-    for count, key in enumerate("234", 1):
+    page.click("#judge-try:enabled")
+    for count, key in enumerate("24", 1):
         page.wait_for_selector("#judge-say:enabled")
         page.keyboard.press(key)
-        page.wait_for_function(f"document.getElementById('lesson-text').textContent.startsWith('{count} judgements')")
+        until_text(page, "lesson-text", f"^{count} judgements")
 
 
-def test_the_guide_leads_through_four_steps(browser, address):
-    page = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme="dark")
-    page.set_default_timeout(SLOW)
-    page.goto(address)
+def test_the_guide_leads_through_four_steps_on_a_phone(browser, address):
+    page, said = open_page(
+        browser, address, viewport={"width": 390, "height": 844}, color_scheme="dark", has_touch=True, is_mobile=True
+    )
     page.wait_for_selector("#guide:not([hidden])")
     for step in range(1, 5):
         assert page.inner_text("#guide-count") == f"{step} of 4"
-        page.click("#guide-next")
+        page.tap("#guide-next")
     assert page.is_hidden("#guide")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.close()
+    assert said == []
+
+
+def test_a_thousand_malformed_messages_leave_the_live_session_alive(page):
+    count = "(told) => { cobra.refused += told.type === 'error'; }"
+    page.evaluate(f"cobra.refused = 0; cobra.connection.onMessage = {count}; 0")
+    page.evaluate("texts => texts.forEach((text) => cobra.connection.socket.send(text))", malformed(1000))
+    until(page, "cobra.refused === 1000")
+    page.wait_for_timeout(500)  # until there may be messages again
+    assert page.evaluate("cobra.connection.ask('look').then((answer) => answer.type)") == "seen"
+
+
+def test_a_crash_is_said_and_the_session_starts_again(browser, address, runs):
+    (runs / "broken").mkdir()
+    (runs / "broken" / "run.json").write_text(json.dumps({"settings": {"phase": "task", "world": []}}))
+    page, _ = open_page(browser, address)
+    page.evaluate("document.body.dataset.ready = 'no'")  # until it has started again
+    page.evaluate("cobra.connection.ask('agent', { name: 'run:broken', mode: 'train' }).catch(() => 0); 0")
+    until_text(page, "notice", "crashed.*starts again")
+    page.wait_for_selector("body[data-ready=yes]")
+    assert page.evaluate("cobra.connection.ask('look').then((answer) => answer.type)") == "seen"
     page.close()
