@@ -7,7 +7,7 @@ import { announce, app, ask, byId, newSeed, on, rounded, setScene, sleep, tell }
 
 const canvas = byId("stage");
 let drag = null; // { from: [x, y], to: [x, y], sprite, goal, keys }
-let shown = null; // sprites to draw instead of the scene's, with an arrow: an agent's move
+let shown = null; // an agent's move, drawn instead of the scene: { sprites, action, plan }
 let frame = 0;
 let lastPictures = {};
 
@@ -30,6 +30,7 @@ function drawStage() {
     const sprite = sprites[app.selected];
     if (sprite && !shown) outlineSprite(context, side, drag?.sprite >= 0 && placing() ? moved() : sprite);
   }
+  if (shown?.plan) drawProposals(context, side, shown.plan.actions, shown.plan.scores);
   if (shown?.action) drawArrow(context, side, shown.action);
   if (drag && !placing() && drag.goal === undefined) drawPush(context, side);
   if (drag && placing() && drag.sprite >= 0) outlineSprite(context, side, moved(), true);
@@ -122,9 +123,9 @@ export async function push(given) {
   announce(answer.moved < 0 ? "Nothing moved." : `Moved. Expected error ${rounded(answer.error, 0)}, true error ${rounded(answer.true_error, 0)}.`);
 }
 
-// Show an agent's move: first what it does, then what came of it.
-export async function showMove(answer, pause = 350) {
-  shown = { sprites: answer.before, action: answer.action };
+// Show an agent's move: first what it does and, with `plan`, what it considered; then what came of it.
+export async function showMove(answer, pause = 350, plan = false) {
+  shown = { sprites: answer.before, action: answer.action, plan: plan && answer.scores ? answer : null };
   redrawStage();
   showImagined(answer, "what it imagines");
   await sleep(pause);

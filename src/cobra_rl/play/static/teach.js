@@ -13,7 +13,7 @@ const WAYS = {
 };
 const EXAMPLE = [["square", 0.95, 0.7, 0.3], ["circle", 0.6, 0.4, 0.35], ["triangle", 0.32, 0.75, 0.75]];
 app.way = "goal";
-let keptCurve = [];
+let kept = { way: "", curve: [] }; // of the agent that was put aside
 let pace = { time: 0, count: 0, rate: 0 };
 let awaiting = false; // a judgement is due
 
@@ -117,18 +117,25 @@ function begin(answer) {
   byId("curve-caption").textContent = answer.way === "goal" ? "success of its last 30 episodes" : "your judgements";
   byId("lesson-text").textContent = answer.way === "goal" ? "Getting ready to learn: the first steps are compiled …" : "";
   byId("comparison").replaceChildren();
-  drawCurve(byId("curve"), [], answer.way === "goal" ? [0, 1] : [1, 5], keptCurve);
+  byId("saved").textContent = "";
+  byId("source").hidden = true;
+  showCurve([]);
   enableJudging();
-  if (matchMedia("(max-width: 60rem)").matches) byId("lesson").scrollIntoView({ block: "nearest" });
+  byId("lesson").scrollIntoView({ block: "nearest" });
+}
+
+function showCurve(points) {
+  const { way } = app.lesson;
+  drawCurve(byId("curve"), points, way === "goal" ? [0, 1] : [1, 5], way === kept.way ? kept.curve : []);
 }
 
 let lastMap = 0;
 export function showProgress(told) {
   if (!app.lesson) return;
   const goal = told.way === "goal";
-  app.lesson.on = told.on;
+  Object.assign(app.lesson, { on: told.on, curve: told.curve });
   byId("lesson-pause").textContent = told.on ? "Pause" : "Go on";
-  drawCurve(byId("curve"), told.curve, goal ? [0, 1] : [1, 5], keptCurve);
+  showCurve(told.curve);
   byId("thinks").textContent = rounded(told.thinks);
   byId("thinks-row").hidden = told.thinks === null;
   if (goal) showTrying(told);
@@ -157,10 +164,10 @@ byId("lesson-pause").onclick = async () => {
 };
 byId("lesson-forget").onclick = async () => { const answer = await ask("forget"); if (answer) begin(answer); };
 byId("lesson-keep").onclick = async () => {
-  const aside = app.lesson.curve ?? [];
+  const aside = { way: app.lesson.way, curve: app.lesson.curve ?? [] };
   const answer = await ask("keep");
   if (!answer) return;
-  keptCurve = aside;
+  kept = aside;
   byId("lesson-compare").disabled = false;
   begin(answer);
 };
@@ -175,7 +182,6 @@ byId("lesson-act").onclick = async () => {
 byId("lesson-compare").onclick = async () => {
   const answer = await ask("compare", {}, "both play 16 scenes …");
   if (!answer) return;
-  keptCurve = answer.kept.curve;
   const table = document.createElement("table");
   const head = ["", "put aside", "this one"];
   const rows = [["learnt from", answer.kept.count, answer.taught.count]];
@@ -208,8 +214,8 @@ async function letItAct() {
 async function judge(value) {
   if (!awaiting) return;
   awaiting = app.lesson.way === "showing";
-  const told = await ask("judge", { value }, "learning …");
   enableJudging();
+  const told = await ask("judge", { value }, "learning …");
   if (!told) return;
   showProgress(told);
   setScene(told.scene);
@@ -245,4 +251,4 @@ byId("copy").onclick = async () => {
   Object.assign(byId("source"), { textContent: answer.python, hidden: false });
   try { await navigator.clipboard.writeText(answer.python); announce("Copied."); } catch { byId("source").focus(); }
 };
-on("progress", (told) => { if (app.lesson) app.lesson.curve = told.curve; showProgress(told); });
+on("progress", showProgress);

@@ -54,7 +54,7 @@ async function stepOnce() {
   const answer = await ask("act", {}, "planning …");
   if (!answer) return false;
   steps += 1;
-  await showMove(answer, Math.min(350, Number(byId("watch-pace").value)));
+  await showMove(answer, Math.min(700, Number(byId("watch-pace").value)), byId("show-plan").checked);
   say();
   const over = answer.scene.success || steps >= maxSteps;
   if (over) {
