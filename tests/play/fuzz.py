@@ -19,7 +19,6 @@ EXAMPLES = [
     {"type": "curiosity"},
     {"type": "proposals"},
     {"type": "wanted", "sprite": 0},
-    {"type": "agents"},
     {"type": "agent", "name": "shipped:sorting", "mode": "train"},
     {"type": "act"},
     {"type": "teach", "way": "goal", "practice": "canvas", "parts": [GOAL], "resume": False},

@@ -106,7 +106,6 @@ SCHEMA: dict[str, Mapping[str, Check]] = {
     "curiosity": {},
     "proposals": {},
     "wanted": {"sprite": number(0, MOST_SPRITES - 1, int)},
-    "agents": {},
     "agent": {"name": _agent, "mode": one_of(*MODES)},
     "act": {},
     "teach": {

@@ -55,7 +55,7 @@ class Session:
         sizes = self.house.world.sizes
         outlines = {name: VERTICES[index].round(4).tolist() for index, name in enumerate(SHAPES)}
         known = {"slots": sizes.slots, "size": sizes.image, "latents": mind.latent_names(self.house.world)}
-        known |= {"slider": mind.SLIDER, "place": self.house.world.vision.place is not None, "outlines": outlines}
+        known |= {"slider": mind.SLIDER, "outlines": outlines}
         return known | {"type": "ready", "agents": self.house.agents(), "scene": self.stage.scene()}
 
     def prepare(self) -> Iterator[str]:
@@ -72,10 +72,6 @@ class Session:
         for name, part in parts.items():
             yield name
             part()
-
-    def on_agents(self) -> Answer:
-        """List the agents that there are."""
-        return {"type": "agents", "agents": self.house.agents()}
 
     def on_agent(self, name: str, mode: str) -> Answer:
         """Choose the agent whose mind is shown and who acts; it brings its environment along."""
@@ -153,8 +149,8 @@ class Session:
         told = {"type": "progress", "way": self.way, "on": self.learning, "count": learner.count, "thinks": thinks}
         told |= {"curve": learner.curve[-400:], "judgement": None if thinks is None else judgement_of(thinks)}
         if isinstance(learner, GoalLearner):
-            told |= {"episodes": len(learner.successes), "recent": learner.recent, "reward": learner.reward}
-            told |= {"trying": factors_of(learner.playing.env.sprites), "action": learner.action, "loss": learner.loss}
+            told |= {"episodes": len(learner.successes), "recent": learner.recent, "action": learner.action}
+            told |= {"trying": factors_of(learner.playing.env.sprites)}
         return told
 
     def chosen(self) -> Chosen | None:

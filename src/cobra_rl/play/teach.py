@@ -90,10 +90,9 @@ class GoalLearner(Learner):
     def __init__(self, world: WorldModel, spec: EnvSpec, seed: int, predictor: Reward | None = None):
         super().__init__(world, spec, CONFIG)
         self.playing = begin(self.cobra, self.env, world, jax.random.key(seed))
-        if predictor is not None:
-            self.playing = self.playing._replace(agent=_resumed(self.playing.agent, predictor))
+        self.playing = self.playing._replace(agent=_resumed(self.playing.agent, predictor))
         self.successes: list[bool] = []
-        self.reward, self.loss, self.action = 0.0, 0.0, None
+        self.action: list[float] | None = None  # the latest
 
     @property
     def state(self) -> CobraState:
@@ -102,12 +101,12 @@ class GoalLearner(Learner):
 
     def advance(self) -> None:
         """Take one step of the environment and learn from it."""
-        self.playing, outcome, metrics = step(self.cobra, self.env, self.world, self.playing)
-        action, reward, success, done = jax.device_get(outcome)
-        self.action, self.reward, self.loss = action.tolist(), float(reward), float(metrics["loss"])
+        self.playing, outcome, _ = step(self.cobra, self.env, self.world, self.playing)
+        outcome = jax.device_get(outcome)
+        self.action = outcome.action.tolist()
         self.count += 1
-        if done:
-            self.successes.append(bool(success))
+        if outcome.done:
+            self.successes.append(bool(outcome.success))
             self.curve.append((self.count, self.recent))
 
     @property

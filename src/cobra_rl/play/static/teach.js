@@ -139,7 +139,7 @@ export function showProgress(told) {
   byId("thinks").textContent = rounded(told.thinks);
   byId("thinks-row").hidden = told.thinks === null;
   if (goal) showTrying(told);
-  else byId("lesson-text").textContent = `${told.count} judgements. Of the scene above it thinks: ${rounded(Math.max(1, Math.min(5, told.judgement)))} of 5.`;
+  else byId("lesson-text").textContent = `${told.count} judgement${told.count === 1 ? "" : "s"}. Of the scene above it thinks: ${rounded(Math.max(1, Math.min(5, told.judgement)))} of 5.`;
   if (performance.now() - lastMap > 1200) {
     lastMap = performance.now();
     tell("learnt");
@@ -208,7 +208,7 @@ async function letItAct() {
   await showMove(answer, 300);
   awaiting = true;
   enableJudging();
-  byId("judge-text").textContent = "How good is the scene now?";
+  byId("judge-text").textContent = "It has acted. Your turn.";
 }
 
 async function judge(value) {
