@@ -1,6 +1,8 @@
 """What the page shows of the agent's mind, as arrays: what it sees, imagines, is curious about and wants.
 
-All functions are pure and compiled, once for all sessions. G is the side of a map over the frame, its first row on top.
+All functions are pure. What takes long is compiled, once for all sessions, and the world's own methods are called as
+they are, so that they are compiled once for all that is shown. G is the side of a map over the frame, its first row on
+top.
 """
 
 import base64
@@ -32,57 +34,55 @@ class Seen(NamedTuple):
     """A scene as the agent sees it."""
 
     slots: Slots
-    masks: UInt8[Array, "K H W"]
-    image: UInt8[Array, "H W 3"]  # V_dec of the slots
-    components: UInt8[Array, "K H W 3"]  # each slot's own picture, where it is seen
+    masks: UInt8[np.ndarray, "K H W"]
+    image: UInt8[np.ndarray, "H W 3"]  # V_dec of the slots
+    components: UInt8[np.ndarray, "K H W 3"]  # each slot's own picture, where it is seen
 
 
 class Foreseen(NamedTuple):
     """A push as T imagines it."""
 
     slots: Slots
-    image: UInt8[Array, "H W 3"]
-    error: Float[Array, ""]  # e_pred, squared pixels
+    image: Float[np.ndarray, "H W 3"]  # V_dec of the slots, about [0, 1]
+    error: float  # e_pred, squared pixels
 
 
-@eqx.filter_jit
 def look(world: WorldModel, sprites: Sprites) -> Slots:
     """Draw a scene and encode it."""
-    return world.encode(draw(sprites, world.sizes.image)[None])[0]
+    return world.encode(picture(sprites, world.sizes.image)[None])[0]
 
 
-@eqx.filter_jit
 def inspect(world: WorldModel, sprites: Sprites) -> Seen:
     """See a scene in full: slots, masks, and what the decoder makes of each slot."""
-    image = draw(sprites, world.sizes.image)[None]
+    image = picture(sprites, world.sizes.image)[None]
     slots = world.encode(image)
-    decoded = world.decode(slots)
-    alone = decoded.components * decoded.masks[..., None]
-    return Seen(slots[0], _bytes(world.masks(image)[0]), _bytes(decoded.image[0]), _bytes(alone[0]))
+    scene, components = redraw(world, slots[0])
+    return Seen(slots[0], to_bytes(world.masks(image)[0]), scene, components)
 
 
-@eqx.filter_jit
 def foresee(world: WorldModel, slots: Slots, action: Float[Array, " A"]) -> Foreseen:
     """Imagine a push."""
     imagined = world.imagine(slots[None], action[None])
-    return Foreseen(imagined.slots[0], _bytes(world.decode(imagined.slots).image[0]), imagined.error[0])
+    return Foreseen(imagined.slots[0], np.asarray(world.decode(imagined.slots).image)[0], float(imagined.error[0]))
 
 
-@eqx.filter_jit
-def redraw(world: WorldModel, slots: Slots, slot: Array) -> tuple[UInt8[Array, "H W 3"], UInt8[Array, "H W 3"]]:
-    """Decode slots: the scene, and one slot's own picture."""
-    decoded = world.decode(slots[None])
-    alone = decoded.components[0, slot] * decoded.masks[0, slot, ..., None]
-    return _bytes(decoded.image[0]), _bytes(alone)
+def redraw(world: WorldModel, slots: Slots) -> tuple[UInt8[np.ndarray, "H W 3"], UInt8[np.ndarray, "K H W 3"]]:
+    """Decode slots: the scene, and each slot's own picture, where it is seen."""
+    image, components, masks = (np.asarray(part)[0] for part in world.decode(slots[None]))
+    return to_bytes(image), to_bytes(components * masks[..., None])
 
 
-@eqx.filter_jit
-def curiosity(world: WorldModel, slots: Slots) -> Float[Array, "G G"]:
+def pixel_error(image: Float[np.ndarray, "H W 3"], truth: UInt8[Array, "H W 3"]) -> float:
+    """||V_dec(z) - x||^2 of a picture that was decoded, summed over pixels and colours."""
+    return float(np.sum((image - np.asarray(truth) / 255.0) ** 2))
+
+
+def curiosity(world: WorldModel, slots: Slots) -> Float[np.ndarray, "G G"]:
     """e_pred of a click at each place of the frame, averaged over four pushes."""
-    places, pushes = _places(), jnp.asarray(PUSHES)
-    actions = jnp.concatenate([jnp.repeat(places, 4, axis=0), jnp.tile(pushes, (len(places), 1))], axis=1)
-    error = world.imagine(jnp.broadcast_to(slots, (len(actions), *slots.shape)), actions).error
-    return error.reshape(GRID, GRID, 4).mean(-1)
+    places = _places()
+    actions = np.concatenate([np.repeat(places, 4, axis=0), np.tile(PUSHES, (len(places), 1))], axis=1)
+    scenes = np.broadcast_to(np.asarray(slots), (len(actions), *slots.shape))
+    return np.asarray(world.imagine(scenes, actions).error).reshape(GRID, GRID, 4).mean(-1)
 
 
 @eqx.filter_jit
@@ -162,11 +162,12 @@ def packed_map(values: Any) -> dict[str, Any]:
     return {"side": values.shape[0], "low": low, "high": high, "map": packed(scaled.round())}
 
 
-def _bytes(image: Float[Array, "*N"]) -> UInt8[Array, "*N"]:
-    return jnp.round(255.0 * jnp.clip(image, 0.0, 1.0)).astype(jnp.uint8)
+def to_bytes(image: Any) -> UInt8[np.ndarray, "*N"]:
+    """Write brightness from 0 to 1 as bytes."""
+    return np.round(255.0 * np.clip(np.asarray(image), 0.0, 1.0)).astype(np.uint8)
 
 
-def _places() -> Float[Array, "P 2"]:
+def _places() -> Float[np.ndarray, "P 2"]:
     """The middles of the cells of a map, row by row from the top."""
-    middles = (jnp.arange(GRID) + 0.5) / GRID
-    return jnp.stack(jnp.meshgrid(middles, middles[::-1]), axis=-1).reshape(-1, 2)
+    middles = (np.arange(GRID, dtype=np.float32) + 0.5) / GRID
+    return np.stack(np.meshgrid(middles, middles[::-1]), axis=-1).reshape(-1, 2)

@@ -62,7 +62,7 @@ class Stage:
         answer = {"type": "scene", "sprites": self.factors, "success": bool(success)}
         answer["reward"] = float(reward) if rewarded else None
         answer |= {"goals": goals, "undo": len(self._history), "thinks": self.thinks(self.slots)}
-        return answer | {"picture": mind.packed(mind.redraw(self.world, self.slots, jnp.int32(0))[0])}
+        return answer | {"picture": mind.packed(mind.redraw(self.world, self.slots)[0])}
 
     def thinks(self, slots: Slots) -> float | None:
         """Return the reward that the agent expects in a scene, if it wants anything."""
@@ -108,8 +108,8 @@ class Stage:
     def on_imagine(self, action: list[float]) -> Answer:
         """Tell what a push would do, as T imagines it."""
         foreseen = mind.foresee(self.world, self.slots, jnp.asarray(action))
-        answer = {"type": "imagined", "action": action, "picture": mind.packed(foreseen.image)}
-        return answer | {"error": float(foreseen.error), "thinks": self.thinks(foreseen.slots)}
+        answer = {"type": "imagined", "action": action, "picture": mind.packed(mind.to_bytes(foreseen.image))}
+        return answer | {"error": foreseen.error, "thinks": self.thinks(foreseen.slots)}
 
     def on_push(self, action: list[float]) -> Answer:
         """Push, and tell what was imagined beside what happened."""
@@ -120,9 +120,9 @@ class Stage:
         place = dict(zip("xy", places[moved], strict=True))
         scene = self.set_scene([sprite | place if n == moved else sprite for n, sprite in enumerate(before)])
         truth = mind.picture(self.sprites, self.world.sizes.image)
-        answer = {"type": "pushed", "action": action, "moved": moved, "picture": mind.packed(foreseen.image)}
-        answer |= {"truth": mind.packed(truth), "error": float(foreseen.error), "before": before, "scene": scene}
-        return answer | {"true_error": float(self.world.pixel_error(foreseen.slots[None], truth[None])[0])}
+        answer = {"type": "pushed", "action": action, "moved": moved, "error": foreseen.error}
+        answer |= {"picture": mind.packed(mind.to_bytes(foreseen.image)), "truth": mind.packed(truth), "before": before}
+        return answer | {"scene": scene, "true_error": mind.pixel_error(foreseen.image, truth)}
 
     def on_look(self) -> Answer:
         """Tell what the agent sees: masks, each slot's own picture, latents."""
@@ -136,8 +136,8 @@ class Stage:
         if slot >= count or len(latents) != width:
             raise ValueError(f"There are {count} slots with {width} latents each.")
         changed = self.slots.at[slot].set(jnp.asarray(latents))
-        scene, alone = mind.redraw(self.world, changed, jnp.int32(slot))
-        return {"type": "redrawn", "slot": slot, "picture": mind.packed(scene), "component": mind.packed(alone)}
+        scene, alone = mind.redraw(self.world, changed)
+        return {"type": "redrawn", "slot": slot, "picture": mind.packed(scene), "component": mind.packed(alone[slot])}
 
     def on_curiosity(self) -> Answer:
         """Map e_pred over click positions."""
@@ -161,7 +161,7 @@ class Stage:
         if sprite >= len(self.factors):
             raise ValueError("There is no such sprite.")
         seen, at = mind.inspect(self.world, self.sprites), self.factors[sprite]
-        slot = jnp.int32(mind.slot_at(np.asarray(seen.masks), at["x"], at["y"]))
+        slot = jnp.int32(mind.slot_at(seen.masks, at["x"], at["y"]))
         found = mind.wanted(self.world, wish.predictor, wish.config.reward_unit, seen.slots, slot)
         return {"type": "wanted", "sprite": sprite} | mind.packed_map(found)
 
