@@ -32,7 +32,7 @@ EXAMPLES = [
     {"type": "source"},
 ]
 JUNK = (
-    None, True, -1, 2**70, 1e400, -0.1, 1.5, float("nan"), "", "x" * 500, "../../etc", "a/b", "none:", [], [[]] * 9, {},
+    None, True, -1, 2**70, 1e400, -0.1, 7.5, float("nan"), "", "x" * 500, "../../etc", "a/b", "none:", [], [[]] * 9, {},
     {"a": 1}, [None] * 4, [float("nan")] * 4, ["square"] * 99, "run:../x", "run:..", "shipped:/", "\x00", "__class__",
 )  # fmt: skip
 

@@ -16,9 +16,8 @@ from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 from cobra_rl.agents.base import Params, Policy
 from cobra_rl.agents.cobra import CobraParams, choose
 from cobra_rl.agents.planners import Choice
-from cobra_rl.config import TaskConfig
-from cobra_rl.models.reward import Reward
 from cobra_rl.models.world import WorldModel
+from cobra_rl.play.house import Wish
 from cobra_rl.spriteworld.actions import select_move
 from cobra_rl.spriteworld.renderer import draw
 from cobra_rl.spriteworld.sprites import Sprites
@@ -86,27 +85,27 @@ def curiosity(world: WorldModel, slots: Slots) -> Float[np.ndarray, "G G"]:
 
 
 @eqx.filter_jit
-def wanted(world: WorldModel, predictor: Reward, unit: float, slots: Slots, slot: Array) -> Float[Array, "G G"]:
-    """The reward that the predictor expects if one slot stood at each place of the frame, all else as it is."""
+def wanted(wish: Wish, world: WorldModel, slots: Slots, slot: Array) -> Float[Array, "G G"]:
+    """The reward that an agent expects if one slot stood at each place of the frame, all else as it is."""
     place = world.vision.place
     assert place is not None  # the session asks only then
     latents = (_places() - 0.5) * place.units
     scenes = jnp.broadcast_to(slots, (len(latents), *slots.shape))
     scenes = scenes.at[:, slot, place.first : place.first + 2].set(latents)
-    return unit * predictor(scenes).reshape(GRID, GRID)
+    return wish.config.reward_unit * wish.predictor(scenes).reshape(GRID, GRID)
 
 
 @eqx.filter_jit
-def expected(predictor: Reward, unit: float, slots: Slots) -> Float[Array, ""]:
-    """The reward that the predictor expects in a scene."""
-    return unit * predictor(slots[None])[0]
+def expected(wish: Wish, slots: Slots) -> Float[Array, ""]:
+    """The reward that an agent expects in a scene."""
+    return wish.config.reward_unit * wish.predictor(slots[None])[0]
 
 
 @eqx.filter_jit
-def plan(config: TaskConfig, world: WorldModel, predictor: Reward, slots: Slots, key: PRNGKeyArray) -> Choice:
-    """Propose actions, score what they lead to, and choose the best."""
-    choice = choose(config, CobraParams(world, predictor), slots, key)
-    return choice._replace(scores=config.reward_unit * choice.scores)
+def plan(wish: Wish, world: WorldModel, slots: Slots, key: PRNGKeyArray, epsilon: Float[Array, ""]) -> Choice:
+    """Propose actions, score what they lead to, and choose the best; with probability `epsilon`, any of them."""
+    choice = choose(wish.config, CobraParams(world, wish.predictor), slots, key, epsilon)
+    return choice._replace(scores=wish.config.reward_unit * choice.scores)
 
 
 @eqx.filter_jit

@@ -34,7 +34,7 @@ STATIC = Path(__file__).parent / "static"
 HOST = "127.0.0.1"
 MOST_SESSIONS = 8
 RATE, BURST = 200.0, 400.0  # messages a second of one page, and at once
-UNREAD = 256  # answers that a page may leave unread before it is cut off
+UNREAD = 256  # answers that a page may leave unread before it is no longer listened to
 HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -121,6 +121,8 @@ class Pages:
         loop, answers = asyncio.get_running_loop(), asyncio.Queue[dict[str, Any]]()
 
         def send(answer: dict[str, Any]) -> None:
+            if answer["type"] == "progress" and answers.qsize() > UNREAD:
+                return  # nobody reads it
             with contextlib.suppress(RuntimeError):  # the loop is closed: the server has stopped
                 loop.call_soon_threadsafe(answers.put_nowait, answer)
 
@@ -149,8 +151,8 @@ class Pages:
                     raise protocol.Refused("Too many questions wait for an answer; this one is ignored.")
             except protocol.Refused as refused:
                 answers.put_nowait({"type": "error", "message": str(refused)})
-            if answers.qsize() > UNREAD:
-                break
+            while answers.qsize() > UNREAD:
+                await asyncio.sleep(0.05)
         worker.close()
         answers.put_nowait({"type": "end"})
 

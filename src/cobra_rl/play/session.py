@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from cobra_rl.models.reward import Reward
 from cobra_rl.play import mind
 from cobra_rl.play.house import Chosen, House
-from cobra_rl.play.stage import Answer, Stage, expected, factors_of
+from cobra_rl.play.stage import Answer, Stage, factors_of
 from cobra_rl.play.tasks import python_source, task_spec
 from cobra_rl.play.teach import GoalLearner, JudgedLearner, judgement_of
 from cobra_rl.spriteworld.sprites import SHAPES, VERTICES
@@ -129,7 +129,8 @@ class Session:
             raise ValueError("Put an agent aside first, to compare with.")
         rows = []
         for learner in (self.kept, self._lesson()):
-            row = {"count": learner.count, "curve": learner.curve, "thinks": expected(learner.wish, self.stage.slots)}
+            thinks = float(mind.expected(learner.wish, self.stage.slots))
+            row = {"count": learner.count, "curve": learner.curve, "thinks": thinks}
             rows.append(row | ({} if isinstance(learner.spec.task, NoReward) else learner.scores(7)))
         return {"type": "compared", "kept": rows[0], "taught": rows[1]}
 

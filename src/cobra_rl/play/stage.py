@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from cobra_rl.config import TASK
 from cobra_rl.models.world import WorldModel
 from cobra_rl.play import mind
-from cobra_rl.play.house import Chosen, Wish
+from cobra_rl.play.house import Chosen
 from cobra_rl.spriteworld.env import EnvState, Spriteworld, make, state_from_sprites
 from cobra_rl.spriteworld.sprites import SHAPES, Sprites
 from cobra_rl.spriteworld.tasks import NoReward
@@ -67,7 +67,7 @@ class Stage:
     def thinks(self, slots: Slots) -> float | None:
         """Return the reward that the agent expects in a scene, if it wants anything."""
         chosen = self._chosen()
-        return None if chosen is None or chosen.wish is None else expected(chosen.wish, slots)
+        return None if chosen is None or chosen.wish is None else float(mind.expected(chosen.wish, slots))
 
     def set_scene(self, factors: list[Factors], first: bool = False) -> Answer:
         """Show a scene; `first`: it is where `reset` leads."""
@@ -162,7 +162,7 @@ class Stage:
             raise ValueError("There is no such sprite.")
         seen, at = mind.inspect(self.world, self.sprites), self.factors[sprite]
         slot = jnp.int32(mind.slot_at(seen.masks, at["x"], at["y"]))
-        found = mind.wanted(self.world, wish.predictor, wish.config.reward_unit, seen.slots, slot)
+        found = mind.wanted(wish, self.world, seen.slots, slot)
         return {"type": "wanted", "sprite": sprite} | mind.packed_map(found)
 
     def plan(self) -> tuple[list[float], Answer]:
@@ -171,7 +171,7 @@ class Stage:
         if agent.wish is None:
             image = mind.picture(self.sprites, self.world.sizes.image)
             return np.asarray(mind.act(agent.policy, agent.params, image, key)).tolist(), {}
-        choice = mind.plan(agent.wish.config, self.world, agent.wish.predictor, self.slots, key)
+        choice = mind.plan(agent.wish, self.world, self.slots, key, jnp.float32(0.0))
         considered = {"actions": mind.rounded(choice.actions, 4), "scores": mind.rounded(choice.scores, 3)}
         return np.asarray(choice.action).tolist(), considered
 
@@ -193,11 +193,6 @@ class Stage:
         self.factors = factors
         self.sprites = state_from_sprites(factors, CAPACITY).sprites
         self._slots: Slots | None = None
-
-
-def expected(wish: Wish, slots: Slots) -> float:
-    """Return the reward that an agent expects in a scene."""
-    return float(mind.expected(wish.predictor, wish.config.reward_unit, slots))
 
 
 def factors_of(sprites: Sprites) -> list[Factors]:

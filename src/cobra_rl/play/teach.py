@@ -8,7 +8,6 @@ import dataclasses
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -19,11 +18,12 @@ from jaxtyping import Array, Float
 from cobra_rl.agent import Agent
 from cobra_rl.agents.base import Experience, begin, step
 from cobra_rl.agents.cobra import Cobra, CobraState
-from cobra_rl.config import TASK, TaskConfig
+from cobra_rl.config import TASK
 from cobra_rl.environments import Problem
 from cobra_rl.evaluation.task import SIDE_BY_SIDE, WINDOW, play_episodes
 from cobra_rl.models.reward import Reward
 from cobra_rl.models.world import WorldModel
+from cobra_rl.play import mind
 from cobra_rl.play.house import Wish
 from cobra_rl.play.tasks import python_source
 from cobra_rl.runtime import storage
@@ -52,9 +52,9 @@ def judgement_of(reward: float) -> float:
 class Learner:
     """What all that is taught has in common: a world, a spec, an agent; and how it got on."""
 
-    def __init__(self, world: WorldModel, spec: EnvSpec, config: TaskConfig):
-        self.world, self.spec, self.config = world, spec, config
-        self.env, self.cobra = Spriteworld(spec), Cobra(config)
+    def __init__(self, world: WorldModel, spec: EnvSpec):
+        self.world, self.spec, self.config = world, spec, CONFIG
+        self.env, self.cobra = Spriteworld(spec), Cobra(CONFIG)
         self.curve: list[tuple[int, float]] = []  # steps or judgements, and how well it did then
         self.count = 0  # rewarded steps, or judgements
 
@@ -88,7 +88,7 @@ class GoalLearner(Learner):
     """It is told its reward by a task."""
 
     def __init__(self, world: WorldModel, spec: EnvSpec, seed: int, predictor: Reward | None = None):
-        super().__init__(world, spec, CONFIG)
+        super().__init__(world, spec)
         self.playing = begin(self.cobra, self.env, world, jax.random.key(seed))
         self.playing = self.playing._replace(agent=_resumed(self.playing.agent, predictor))
         self.successes: list[bool] = []
@@ -119,7 +119,8 @@ class JudgedLearner(Learner):
     """It is told its reward by a person, a scene at a time."""
 
     def __init__(self, world: WorldModel, spec: EnvSpec, seed: int, predictor: Reward | None = None):
-        super().__init__(world, spec, dataclasses.replace(CONFIG, updates=UPDATES))
+        super().__init__(world, spec)
+        self._update = _compiled_update(Cobra(dataclasses.replace(CONFIG, updates=UPDATES)))
         self._key = jax.random.key(seed)
         nothing = jnp.zeros((world.sizes.slots, world.sizes.latents))
         self._state = _resumed(self.cobra.init(self._key, world, nothing), predictor)
@@ -132,8 +133,9 @@ class JudgedLearner(Learner):
         return self._state
 
     def choose(self, slots: Slots) -> list[float]:
-        """Choose an action in a scene, now and then at random."""
-        action = np.asarray(_compiled(self.cobra)[0](self.world, self.state, slots, self._fresh_key())).tolist()
+        """Choose an action in a scene, now and then at random, and always before the first judgement."""
+        epsilon = jnp.float32(self.config.epsilon if self.count else 1.0)
+        action = np.asarray(mind.plan(self.wish, self.world, slots, self._fresh_key(), epsilon).action).tolist()
         self._before = (slots, action)
         return action
 
@@ -142,7 +144,7 @@ class JudgedLearner(Learner):
         before, action = self._before or (slots, [0.5] * self.world.sizes.action)
         reward, nothing = jnp.float32(reward_of(judgement)), jnp.float32(0.0)
         experience = Experience(before, nothing, jnp.asarray(action), slots, reward, jnp.bool_(False))
-        self._state = _compiled(self.cobra)[1]((self.world, experience, self._fresh_key()), self.state)
+        self._state = self._update((self.world, experience, self._fresh_key()), self.state)
         self.count += 1
         self.curve.append((self.count, judgement))
         self._tries = self._tries + 1 if self._before else 0
@@ -168,11 +170,11 @@ def _resumed(state: CobraState, predictor: Reward | None) -> CobraState:
 
 
 @functools.cache
-def _compiled(cobra: Cobra) -> tuple[Callable[..., Any], Callable[..., CobraState]]:
-    """Compile acting and learning once for all judged learners; learning uses the state up that it is given."""
+def _compiled_update(cobra: Cobra) -> Callable[..., CobraState]:
+    """Compile learning once for all judged learners; it uses the state up that it is given."""
 
     def update(given: tuple, state: CobraState) -> CobraState:
         world, experience, key = given
         return cobra.update(world, state, experience, key)[0]
 
-    return eqx.filter_jit(cobra.explore), eqx.filter_jit(update, donate="all-except-first")
+    return eqx.filter_jit(update, donate="all-except-first")
