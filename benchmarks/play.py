@@ -41,7 +41,7 @@ SPRITES = [
     SPRITE | {"shape": "triangle", "c0": 0.32, "x": 0.75, "y": 0.75},
 ]
 GOAL = {"kind": "goal", "x": 0.25, "y": 0.75, "shapes": ["square"], "colour": "any", "other": "any"}
-JUDGEMENTS = (50, 75, 100, 125, 150)
+JUDGEMENTS = (50, 100, 150)
 
 
 def lesson(house: House, way: str, seed: int) -> Session:

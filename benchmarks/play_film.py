@@ -14,6 +14,7 @@ from page import LEARNT, opened, set_example, until
 from PIL import Image
 
 WIDTH = 880  # of the film, in pixels
+LEARNING = 24  # frames of learning, or a few more
 
 
 def film(out: Path) -> None:
@@ -32,9 +33,11 @@ def film(out: Path) -> None:
         page.click("#teach-start")
         page.locator("#lesson-text").scroll_into_view_if_needed()
         until(page, "cobra.learned?.count > 0")
+        begun = len(frames)
         while not page.evaluate(LEARNT):
             shoot()
-            time.sleep(1.5)
+            time.sleep(1.0)
+        frames[begun:] = frames[begun :: max(1, (len(frames) - begun) // LEARNING)]  # as many on any machine
         shoot(4)
         page.click("#lesson-act")
         page.check("#show-goals")

@@ -101,7 +101,7 @@ function showImagined(answer, hint) {
 function showSeen(scene) {
   lastPictures = { imagined: bytes(scene.picture) };
   showPicture(byId("imagined"), lastPictures.imagined, app.known.size);
-  byId("imagined-hint").textContent = "no push yet: the scene as it sees it";
+  byId("imagined-hint").textContent = "the scene as it sees it";
   byId("expected-error").textContent = byId("true-error").textContent = "–";
   const { context, side } = prepare(byId("difference"));
   context.clearRect(0, 0, side, side);
