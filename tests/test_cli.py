@@ -48,6 +48,8 @@ def test_watch_films_the_shipped_agent_beside_what_it_sees_and_imagines(tmp_path
         (["play-random", "sorting", "--steps", "1", "--out", "/dev/null/x.gif"], "/dev/null"),
         (["play-random", "sorting", "--steps", "1", "--out", "film.mp4"], "its name must end in .gif"),
         (["play-random", "sortin"], "sortin"),
+        (["play", "--port", "-1"], "--port is -1; it must lie between 0 and 65,535"),
+        (["play", "--run", "nowhere"], "nowhere is no run of `cobra solve`"),
         (["sovle", "sorting"], "There is no command 'sovle'; choose one of solve, watch"),
         (["train"], "Did you mean 'train vision'?"),
         (["solve"], "Name a task (goal_finding_new_shape"),
