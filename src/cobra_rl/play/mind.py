@@ -42,8 +42,8 @@ class Foreseen(NamedTuple):
     """A push as T imagines it."""
 
     slots: Slots
-    image: Float[np.ndarray, "H W 3"]  # V_dec of the slots, about [0, 1]
-    error: float  # e_pred, squared pixels
+    image: Float[Array, "H W 3"]  # V_dec of the slots, about [0, 1]
+    error: Float[Array, ""]  # e_pred, squared pixels
 
 
 def look(world: WorldModel, sprites: Sprites) -> Slots:
@@ -59,10 +59,11 @@ def inspect(world: WorldModel, sprites: Sprites) -> Seen:
     return Seen(slots[0], to_bytes(world.masks(image)[0]), scene, components)
 
 
+@eqx.filter_jit
 def foresee(world: WorldModel, slots: Slots, action: Float[Array, " A"]) -> Foreseen:
-    """Imagine a push."""
+    """Imagine a push: compiled as a whole, for a drag waits for it."""
     imagined = world.imagine(slots[None], action[None])
-    return Foreseen(imagined.slots[0], np.asarray(world.decode(imagined.slots).image)[0], float(imagined.error[0]))
+    return Foreseen(imagined.slots[0], world.decode(imagined.slots).image[0], imagined.error[0])
 
 
 def redraw(world: WorldModel, slots: Slots) -> tuple[UInt8[np.ndarray, "H W 3"], UInt8[np.ndarray, "K H W 3"]]:
@@ -71,9 +72,9 @@ def redraw(world: WorldModel, slots: Slots) -> tuple[UInt8[np.ndarray, "H W 3"],
     return to_bytes(image), to_bytes(components * masks[..., None])
 
 
-def pixel_error(image: Float[np.ndarray, "H W 3"], truth: UInt8[Array, "H W 3"]) -> float:
+def pixel_error(image: Float[Array, "H W 3"], truth: UInt8[Array, "H W 3"]) -> float:
     """||V_dec(z) - x||^2 of a picture that was decoded, summed over pixels and colours."""
-    return float(np.sum((image - np.asarray(truth) / 255.0) ** 2))
+    return float(np.sum((np.asarray(image) - np.asarray(truth) / 255.0) ** 2))
 
 
 def curiosity(world: WorldModel, slots: Slots) -> Float[np.ndarray, "G G"]:

@@ -109,7 +109,7 @@ class Stage:
         """Tell what a push would do, as T imagines it."""
         foreseen = mind.foresee(self.world, self.slots, jnp.asarray(action))
         answer = {"type": "imagined", "action": action, "picture": mind.packed(mind.to_bytes(foreseen.image))}
-        return answer | {"error": foreseen.error, "thinks": self.thinks(foreseen.slots)}
+        return answer | {"error": float(foreseen.error), "thinks": self.thinks(foreseen.slots)}
 
     def on_push(self, action: list[float]) -> Answer:
         """Push, and tell what was imagined beside what happened."""
@@ -120,7 +120,7 @@ class Stage:
         place = dict(zip("xy", places[moved], strict=True))
         scene = self.set_scene([sprite | place if n == moved else sprite for n, sprite in enumerate(before)])
         truth = mind.picture(self.sprites, self.world.sizes.image)
-        answer = {"type": "pushed", "action": action, "moved": moved, "error": foreseen.error}
+        answer = {"type": "pushed", "action": action, "moved": moved, "error": float(foreseen.error)}
         answer |= {"picture": mind.packed(mind.to_bytes(foreseen.image)), "truth": mind.packed(truth), "before": before}
         return answer | {"scene": scene, "true_error": mind.pixel_error(foreseen.image, truth)}
 
