@@ -4,13 +4,16 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-clients test-portable fuzz chaos figures report bench lint format clean
+.PHONY: help demo play test test-clients test-portable fuzz chaos figures report bench lint format clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: .venv/base  ## the main job: learn a task from reward, with the shipped world, and show it
 	$(BIN)/cobra solve goal_finding_new_position --steps 600 --final 100 --out runs/demo
+
+play: .venv/play  ## push, look inside, watch and teach, on a page in the browser
+	$(BIN)/cobra play
 
 test: .venv/test  ## all tests
 	$(BIN)/python -m pytest
@@ -57,8 +60,12 @@ clean:  ## remove what make made
 	@touch $@
 
 .venv/test: .venv/base
-	$(PIP) --editable '.[test,ray]'
+	$(PIP) --editable '.[test,ray,play]'
 	$(PIP) --no-deps spriteworld==1.0.2
+	@touch $@
+
+.venv/play: .venv/base
+	$(PIP) --editable '.[play]'
 	@touch $@
 
 .venv/bench: .venv/base

@@ -22,9 +22,10 @@ ALLOWED = {
     "phases": {"spriteworld", "models", "config", "agents", "environments", "evaluation", "worlds", "runtime"},
     "agent": {"spriteworld", "models", "config", "agents", "environments", "worlds", "phases", "runtime"},
     "show": {"spriteworld", "models", "agents", "environments", "evaluation", "worlds", "agent", "runtime"},
+    "play": {"spriteworld", "models", "config", "agents", "environments", "evaluation", "worlds", "agent", "runtime"},
     "cli": {
         "spriteworld", "models", "config", "agents", "environments", "evaluation", "worlds", "phases", "agent", "show",
-        "runtime",
+        "play", "runtime",
     },
     "__init__": {"spriteworld", "agent", "worlds", "runtime"},
     "__main__": {"cli"},

@@ -18,6 +18,7 @@ from cobra_rl.runtime import signals
 COMMANDS = {
     "solve": ("solve:Solve", "Want and act: learn a task from reward."),
     "watch": ("watch:Watch", "Film an agent beside what it sees and imagines."),
+    "play": ("play:Play", "Push, look inside, watch and teach, in the browser."),
     "play-random": ("watch:PlayRandom", "Film a world under random pushes."),
     "train vision": ("train:TrainVision", "Look: train the vision module."),
     "train explore": ("train:TrainExplore", "Imagine and be curious: train T and D."),

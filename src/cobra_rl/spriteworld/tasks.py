@@ -1,4 +1,4 @@
-"""What is rewarded: goal finding, clustering, and sums of tasks. A task is a frozen value."""
+"""What is rewarded: goal finding, clustering, keeping apart, and sums of tasks. A task is a frozen value."""
 
 import colorsys
 from dataclasses import dataclass
@@ -60,12 +60,7 @@ class FindGoal(Checked, Task):
     radius: Annotated[float, Bounds(0.0, 2.0, above=True)] = 0.075
 
     def __call__(self, sprites: Sprites) -> RewardAndSuccess:
-        counts = sprites.alive
-        if self.hue is not None:
-            counts &= _within(sprites.color[:, 0], self.hue)
-        if self.shapes is not None:
-            wanted = jnp.asarray([SHAPES.index(name) for name in self.shapes])
-            counts &= jnp.any(sprites.shape[:, None] == wanted, axis=1)
+        counts = _passing(sprites, self.hue, self.shapes)
         distance = jnp.sqrt(jnp.sum((sprites.position - jnp.asarray(self.goal)) ** 2, axis=1))
         rewards = self.multiplier * (self.radius - distance)
         return jnp.sum(jnp.where(counts, rewards, 0.0)), jnp.all(jnp.where(counts, rewards >= 0.0, True))
@@ -75,6 +70,28 @@ class FindGoal(Checked, Task):
         narrow = self.hue is not None and self.hue[1] - self.hue[0] < 0.15  # it names a colour
         rgb = colorsys.hsv_to_rgb(sum(self.hue) / 2, 1.0, 1.0) if self.hue and narrow else (1.0, 1.0, 1.0)
         return (GoalMark(*self.goal, self.radius, rgb),)
+
+
+@dataclass(frozen=True)
+class FarApart(Checked, Task):
+    """Keep any two of the sprites that pass the filter at least `distance` apart.
+
+    The reward is `multiplier * (least distance of two - distance)`, and the task is solved when that is not negative.
+    If fewer than two pass, the reward is 0 and the task is solved: as a part of a sum it then asks for nothing.
+    """
+
+    hue: Hues | None = None  # only sprites of this hue count
+    shapes: Annotated[tuple[ShapeName, ...], Bounds(1, len(SHAPES))] | None = None  # only sprites of these shapes count
+    distance: Annotated[float, Bounds(0.0, 2.0, above=True)] = 0.5
+    multiplier: Reward = 50.0
+
+    def __call__(self, sprites: Sprites) -> RewardAndSuccess:
+        counts = _passing(sprites, self.hue, self.shapes)
+        gaps = jnp.sqrt(jnp.sum((sprites.position[:, None] - sprites.position) ** 2, axis=2))
+        pairs = counts[:, None] & counts & ~jnp.eye(counts.shape[0], dtype=bool)
+        nearest = jnp.min(jnp.where(pairs, gaps, jnp.inf))
+        reward = jnp.where(jnp.any(pairs), self.multiplier * (nearest - self.distance), 0.0)
+        return reward, reward >= 0.0
 
 
 @dataclass(frozen=True)
@@ -118,6 +135,17 @@ class Sum(Checked, Task):
     @property
     def goals(self) -> tuple[GoalMark, ...]:
         return tuple(goal for task in self.tasks for goal in task.goals)
+
+
+def _passing(sprites: Sprites, hue: Range | None, shapes: tuple[str, ...] | None) -> Bool[Array, " N"]:
+    """Tell which sprites have a hue and a shape that count; None allows any."""
+    counts = sprites.alive
+    if hue is not None:
+        counts &= _within(sprites.color[:, 0], hue)
+    if shapes is not None:
+        wanted = jnp.asarray([SHAPES.index(name) for name in shapes])
+        counts &= jnp.any(sprites.shape[:, None] == wanted, axis=1)
+    return counts
 
 
 def _within(value: Array, limits: Range) -> Array:
