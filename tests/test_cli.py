@@ -51,7 +51,7 @@ def test_watch_films_the_shipped_agent_beside_what_it_sees_and_imagines(tmp_path
         (["solve", "sorting", "--seeds", "100000"], "--seeds is 100000; it must be a whole number from 1 to 10,000"),
         (["solve", "sorting", "--first-seed", "4294967296"], "from 0 to 4,294,967,295"),
         (["play-random", "sortin"], "sortin"),
-        (["play", "--port", "-1"], "--port is -1; it must lie between 0 and 65,535"),
+        (["play", "--port", "-1"], "--port is -1; it must be a whole number from 0 to 65,535"),
         (["play", "--run", "nowhere"], "nowhere is no run of `cobra solve`"),
         (["sovle", "sorting"], "There is no command 'sovle'; choose one of solve, watch"),
         (["train"], "Did you mean 'train vision'?"),

@@ -4,7 +4,6 @@ One server with the shipped world serves all tests, started as a person does; an
 that caused it. What is learnt to the full, and how fast, is measured by benchmarks/play.py.
 """
 
-import json
 import os
 import re
 import shutil
@@ -29,11 +28,26 @@ def runs(tmp_path_factory):
     return tmp_path_factory.mktemp("runs")
 
 
+PLAY = """
+import sys
+from cobra_rl import cli
+from cobra_rl.play.house import House
+
+def load(self, name, mode, really=House.load):
+    if name == "run:bug":
+        raise RuntimeError("a bug")
+    return really(self, name, mode)
+
+House.load = load
+cli.main(sys.argv[1:])
+"""  # `cobra play`, with one bug
+
+
 @pytest.fixture(scope="module")
 def address(runs):
     """Start `cobra play` and return the address that it prints."""
     env = {name: value for name, value in os.environ.items() if name != "JAX_DISABLE_MOST_OPTIMIZATIONS"}
-    command = [sys.executable, "-m", "cobra_rl", "play", "--no-browser", "--port", "0", "--runs", str(runs)]
+    command = [sys.executable, "-c", PLAY, "play", "--no-browser", "--port", "0", "--runs", str(runs)]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         line = process.stdout.readline()
         yield re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", line)[0]
@@ -235,12 +249,10 @@ def test_a_thousand_malformed_messages_leave_the_live_session_alive(page):
     assert page.evaluate("cobra.connection.ask('look').then((answer) => answer.type)") == "seen"
 
 
-def test_a_crash_is_said_and_the_session_starts_again(browser, address, runs):
-    (runs / "broken").mkdir()
-    (runs / "broken" / "run.json").write_text(json.dumps({"settings": {"phase": "task", "world": []}}))
+def test_a_crash_is_said_and_the_session_starts_again(browser, address):
     page, _ = open_page(browser, address)
     page.evaluate("document.body.dataset.ready = 'no'")  # until it has started again
-    page.evaluate("cobra.connection.ask('agent', { name: 'run:broken', mode: 'train' }).catch(() => 0); 0")
+    page.evaluate("cobra.connection.ask('agent', { name: 'run:bug', mode: 'train' }).catch(() => 0); 0")
     until_text(page, "notice", "crashed.*starts again")
     page.wait_for_selector("body[data-ready=yes]")
     assert page.evaluate("cobra.connection.ask('look').then((answer) => answer.type)") == "seen"
