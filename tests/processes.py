@@ -16,7 +16,9 @@ import faults
 from running import ON_ONE_CORE
 
 LONGEST = 600.0  # seconds that a command may take
+ON_ALL_CORES = "from cobra_rl.cli import main\n"
 SIGNALS = ((signal.SIGTERM,), (signal.SIGINT,), (signal.SIGHUP,), (signal.SIGINT, signal.SIGINT))
+Process = subprocess.Popen
 Found = tuple[str, int, list[str], str]  # what went wrong, how often, what was lost, a note
 
 _known: dict[str, tuple[dict[str, str], float]] = {}  # what a command leaves if nothing happens to it, and its seconds
@@ -33,9 +35,9 @@ def commands(world: Path) -> dict[str, list[str]]:
     }
 
 
-def start(command: list[str], folder: Path, first: str = "", **options: Any) -> subprocess.Popen:
+def start(command: list[str], folder: Path, first: str = "", code: str = ON_ONE_CORE, **options: Any) -> Process:
     """Start `cobra COMMAND --out folder` on one core, after the code `first`; its output is read from the process."""
-    words = [sys.executable, "-c", f"{first}\n{ON_ONE_CORE}main()", *command, "--out", str(folder)]
+    words = [sys.executable, "-c", f"{first}\n{code}main()", *command, "--out", str(folder)]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} | options
     return subprocess.Popen(words, text=True, **streams)
 
@@ -50,7 +52,7 @@ def whole(command: list[str], folder: Path) -> tuple[dict[str, str], float]:
     return _known[key]
 
 
-def finished(process: subprocess.Popen) -> tuple[int, str]:
+def finished(process: Process) -> tuple[int, str]:
     """Wait for the end: exit code and output."""
     output, _ = process.communicate(timeout=LONGEST)
     return process.returncode, output or ""
@@ -83,7 +85,7 @@ def kills(command: list[str], folder: Path, count: int, times: random.Random) ->
     return "killed at a random time", killed, lost, f"{runs + 1} runs came to their end"
 
 
-def until(process: subprocess.Popen, holds: Callable[[], Any]) -> None:
+def until(process: Process, holds: Callable[[], Any]) -> None:
     """Wait until something holds, or the process is over."""
     while not holds() and process.poll() is None:
         time.sleep(0.02)
@@ -162,7 +164,7 @@ def killed_actors(world: Path, folder: Path, seconds: float = 45.0, every: float
     rates, lost, killed = [], [], 0
     for name, kill in (("quiet", False), ("killed", True)):
         place = folder / name
-        process = start(command, place, env=os.environ | {"PYTHONUNBUFFERED": "1"})
+        process = start(command, place, "import os; os.sched_setaffinity(0, range(os.cpu_count()))", ON_ALL_CORES)
         until(process, lambda place=place: rows(place))
         began = time.monotonic()
         while time.monotonic() - began < seconds and process.poll() is None:

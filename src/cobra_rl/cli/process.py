@@ -25,7 +25,7 @@ def keep_talking() -> None:
         try:
             os.fstat(number)
         except OSError:  # closed: or the next file that is opened would be taken for it
-            os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     for name, number in (("stdout", 1), ("stderr", 2)):
         old = getattr(sys, name)
         if old is getattr(sys, f"__{name}__"):  # else somebody listens who is neither a terminal nor a pipe
