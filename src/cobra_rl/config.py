@@ -49,8 +49,8 @@ class VisionConfig:
 
 
 _LAPTOP_MODEL = MonetConfig(
-    attention_channels=(24, 48, 64), attention_window=32, encoder_window=24, encoder_hidden=128, log_var_init=-4.0,
-    decoder_width=48, decoder_patch=2,
+    latents=12, rgb_scale=(1.0, 1.0, 1.0), attention_channels=(24, 48, 64), attention_window=32,
+    encoder_window=24, encoder_hidden=64, decoder_width=32, decoder_patch=2,
 )  # fmt: skip
 _DEBUG_MODEL = dataclasses.replace(
     _LAPTOP_MODEL, slots=3, attention_channels=(8, 8), decoder_width=8, decoder_layers=1, encoder_hidden=16

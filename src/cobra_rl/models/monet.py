@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from cobra_rl.models.attention import ScopeAttention, SeededAttention
-from cobra_rl.models.component import BroadcastDecoder, CentredDecoder, ConvEncoder, GlimpseEncoder
+from cobra_rl.models.component import BroadcastDecoder, FactoredDecoder, ConvEncoder, FactoredEncoder
 from cobra_rl.models.nets import Lattice, Loss
 from cobra_rl.models.vision import PLACE, Decoded, Images, LossWeights, Place, Slots, VisionModel, VisionModelConfig
 
@@ -29,7 +29,6 @@ class MonetConfig(VisionModelConfig):
     attention_mlp: int = 128  # width of the MLP at the bottom of MONet's U-Net
     encoder_window: int = 0  # 0: MONet's strided convolutions; else a glimpse of the mask, this many pixels squared
     encoder_hidden: int = 256  # width of the MLP that ends in the posterior
-    log_var_init: float = 0.0  # added to the posterior's log-variance; negative: latents carry information at once
     decoder_width: int = 32  # channels of the broadcast decoder
     decoder_layers: int = 3  # hidden layers after the first
     decoder_patch: int = 0  # 0: MONet's 3x3 convolutions; else centred, drawing patches of this many pixels squared
@@ -39,8 +38,8 @@ class Monet(VisionModel):
     """Attention network and component VAE."""
 
     attention: ScopeAttention | SeededAttention
-    encoder: ConvEncoder | GlimpseEncoder
-    decoder: BroadcastDecoder | CentredDecoder
+    encoder: ConvEncoder | FactoredEncoder
+    decoder: BroadcastDecoder | FactoredDecoder
     config: MonetConfig = eqx.field(static=True)
 
     def __init__(self, config: MonetConfig, key: PRNGKeyArray):
@@ -51,12 +50,12 @@ class Monet(VisionModel):
         else:
             self.attention = ScopeAttention(c.size, c.attention_channels, c.attention_mlp, attention_key)
         if c.encoder_window:
-            self.encoder = GlimpseEncoder(c.latents, c.encoder_window, c.encoder_hidden, encoder_key)
+            self.encoder = FactoredEncoder(c.latents, c.encoder_window, c.encoder_hidden, encoder_key)
         else:
             self.encoder = ConvEncoder(c.size, c.latents, c.encoder_hidden, encoder_key)
         draw = (c.size, c.latents, c.decoder_width, c.decoder_layers)
         if c.decoder_patch:
-            self.decoder = CentredDecoder(*draw, c.decoder_patch, decoder_key)
+            self.decoder = FactoredDecoder(*draw, c.decoder_patch, decoder_key)
         else:
             self.decoder = BroadcastDecoder(*draw, decoder_key)
 
@@ -80,8 +79,7 @@ class Monet(VisionModel):
         """V_enc: the posterior means of all slots."""
         x = self._preprocess(images)
         log_masks = self.attention(x, self.config.slots, None)
-        means = [self._posterior(x, jnp.exp(log_masks[:, k]))[0] for k in range(log_masks.shape[1])]
-        return jnp.stack(means, axis=1)
+        return jax.vmap(lambda mask: self._posterior(x, mask)[0], in_axes=1, out_axes=1)(jnp.exp(log_masks))
 
     @eqx.filter_jit
     def decode(self, slots: Slots, lattice: Lattice | None = None) -> Decoded:
@@ -120,4 +118,4 @@ class Monet(VisionModel):
     def _posterior(self, x: Float[Array, "B H W 3"], mask: Float[Array, "B H W"]) -> list[Float[Array, "B M"]]:
         """Return mean and log-variance of q(z_k | x, m_k)."""
         mean, log_var = jnp.split(self.encoder(x, mask), 2, axis=-1)
-        return [mean, jnp.clip(log_var + self.config.log_var_init, -12.0, 4.0)]
+        return [mean, jnp.clip(log_var, -12.0, 4.0)]
