@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, UInt8
 
 from cobra_rl.evaluation.probes import Probes, disentanglement, fit_probes, importances, probe_scores
+from cobra_rl.evaluation.reading import linear_scores, quiet_scores
 from cobra_rl.evaluation.segmentation import Match, count_overlap, foreground_ari, match, match_shares
 from cobra_rl.evaluation.task import random_policy, visited
 from cobra_rl.models.vision import Decoded, VisionModel
@@ -20,6 +21,7 @@ from cobra_rl.spriteworld.base import Environment
 
 BATCH = 50
 TEST_SEED, VALIDATION_SEED = 1905, 9275  # scenes to report on, scenes to choose a model by
+CLEAR = 0.8  # share of its pixels that are visible, from which on a sprite's shape is asked for by a straight line
 
 Vision = VisionModel | WorldModel
 Scores = dict[str, float]
@@ -164,10 +166,13 @@ def _decomposition(seen: Seen) -> Scores:
     }
 
 
-def matched_slots(seen: Seen, scenes: Scenes, part: slice = slice(None)) -> tuple[Float[np.ndarray, "S M"], Sprites]:
-    """Return the slots of all sprites at least half visible in a part of the scenes, and these sprites."""
+def matched_slots(
+    seen: Seen, scenes: Scenes, part: slice = slice(None), visible: float = 0.5
+) -> tuple[Float[np.ndarray, "S M"], Sprites]:
+    """Return the slots of all sprites of which some share is visible in a part of the scenes, and these sprites."""
+    shown = (scenes.areas > 0) & (seen.attention[:, 1:].sum(axis=2) >= visible * scenes.areas)
     slots, sprites, slot, counted = jax.tree.map(
-        lambda leaf: leaf[part], (seen.slots, scenes.sprites, seen.found.slot, seen.found.counted)
+        lambda leaf: leaf[part], (seen.slots, scenes.sprites, seen.found.slot, shown)
     )
     scene, sprite = np.nonzero(counted)
     return slots[scene, slot[scene, sprite]], jax.tree.map(lambda factor: factor[scene, sprite], sprites)
@@ -189,12 +194,14 @@ def _evaluate(
     """Return all scores and the probes; those that are given are scored on all scenes."""
     data = fixed_scenes(env, scenes, min(2, env.spec.capacity), seed)
     seen = see(vision, data)
-    scores = _decomposition(seen)
+    scores = _decomposition(seen) | quiet_scores(seen.slots, seen.attention)
     if isinstance(probes, Probes):
         scores |= probe_scores(probes, *matched_slots(seen, data))
     elif probes:
         probes = fit_probes(*matched_slots(seen, data, slice(0, scenes // 2)), seed=seed)
         slots, sprites = matched_slots(seen, data, slice(scenes // 2, None))
+        clear = [matched_slots(seen, data, part, CLEAR) for part in (slice(0, scenes // 2), slice(scenes // 2, None))]
+        scores |= linear_scores(*clear) | {"shape_clear": probe_scores(probes, *clear[1])["shape_accuracy"]}
         importance = importances(probes, slots, sprites, seed)
         scores |= probe_scores(probes, slots, sprites)
         scores |= {"disentanglement": disentanglement(importance), "completeness": disentanglement(importance.T)}

@@ -71,10 +71,11 @@ class FactoredEncoder(eqx.Module):
 
     def __call__(self, x: Float[Array, "B H W 3"], mask: Float[Array, "B H W"]) -> Float[Array, "B P"]:
         """Means and log-variances, P = 2M."""
-        area = mask.mean((1, 2))[:, None]
-        share = mask / (mask.sum((1, 2))[:, None, None] + 2.0)  # an empty mask gives zeros, not noise
+        pixels = mask.sum((1, 2))
+        share = mask * (pixels / (pixels**2 + 4.0))[:, None, None]  # an empty mask gives zeros, not noise
         centroid = jnp.einsum("bhw,hwc->bc", share, coordinates(mask.shape[1]))
-        color = jnp.einsum("bhw,bhwc->bc", share, x) * (1.0 + 2.0 / (mask.sum((1, 2))[:, None] + 1e-3)).clip(max=2.0)
+        color = jnp.einsum("bhw,bhwc->bc", share, x)
+        area = mask.mean((1, 2))[:, None]
         size = jnp.tanh(jnp.log((area + AREA / 32.0) / AREA))
         real, imaginary, profile = self._harmonics(share, centroid)
         strength = jnp.sqrt(real**2 + imaginary**2 + 1e-6)

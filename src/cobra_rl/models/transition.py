@@ -166,7 +166,10 @@ class LawTransition(TransitionModel):
         out = self.net(jnp.concatenate([slots, push, click], -1))
         own = OWN_SCALE * out[..., :-2]
         touch = jax.nn.sigmoid(TOUCH_SCALE * (1.0 + out[..., -1:]))
-        return Change(own + touch * LAW_SCALE * self.law(push), own, self.config.error_unit * out[..., -2])
+        delta, place = own + touch * LAW_SCALE * self.law(push), PLACE.latents(slots)
+        stopped = PLACE.within(place + PLACE.latents(delta)) - place  # nothing leaves the frame
+        delta = delta.at[..., PLACE.first : PLACE.first + 2].set(stopped)
+        return Change(delta, own, self.config.error_unit * out[..., -2])
 
     def change_size(self, change: Change) -> Float[Array, " B"]:
         """Return |Delta|; the law's change of place costs nothing, or sprites would be imagined to move too little."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
 from cobra_rl.models.nets import Lattice, Loss
@@ -30,6 +31,10 @@ class Place:
     def of(self, slots: Float[Array, "*N M"]) -> Float[Array, "*N 2"]:
         """Return (x, y) in frame coordinates [0, 1]^2, y up."""
         return self.latents(slots) / self.units + 0.5
+
+    def within(self, latents: Float[Array, "*N 2"]) -> Float[Array, "*N 2"]:
+        """Bring two latents back to the frame's border, if they are beyond it."""
+        return jnp.clip(latents, -0.5 * self.units, 0.5 * self.units)
 
     def canvas(self, slots: Float[Array, "*N M"]) -> Float[Array, "*N 2"]:
         """Return (x, y) in the coordinates that networks draw in, [-1, 1]^2 (`nets.coordinates`)."""
