@@ -147,7 +147,11 @@ class TaskConfig:
 TASK: dict[str, TaskConfig] = {
     "paper": TaskConfig(),
     "laptop": TaskConfig(
-        reward=RewardConfig(whole=()), learning_rate=3e-3, weight_decay=0.2, shuffle=True, reward_cap=5.0,
+        reward=RewardConfig(whole=()),
+        learning_rate=3e-3,
+        weight_decay=0.2,
+        shuffle=True,
+        reward_cap=5.0,
     ),
     "debug": TaskConfig(reward=RewardConfig(pair=(16, 16), whole=(16,)), proposals=8, updates=2, batch=4, memory=1000),
 }
