@@ -11,7 +11,7 @@ import pytest
 from cobra_rl.models import component
 from cobra_rl.models.component import FactoredDecoder, FactoredEncoder
 from cobra_rl.models.vision import PLACE
-from cobra_rl.spriteworld import Spriteworld, coverage, make
+from cobra_rl.spriteworld import coverage, make
 from cobra_rl.spriteworld.sprites import SHAPES
 
 KEY = jax.random.key(0)
@@ -62,8 +62,8 @@ def test_the_place_is_the_sprites(encoder):
     position = np.random.default_rng(0).uniform(0.15, 0.85, (COUNT, 2))
     fresh = eqx.tree_at(lambda net: net.head.layers[-1].weight, encoder, replace_fn=jnp.zeros_like)
     slots = means(fresh, *things(position=position))
-    # The prior draws it to the middle by 0.018 of the distance, 0.006 at most, and these masks have no soft edge: half a
-    # pixel is 0.008.
+    # The prior draws it to the middle by 0.018 of the distance, 0.006 at most; these masks have no soft edges, and half
+    # a pixel is 0.008.
     np.testing.assert_allclose(PLACE.of(jnp.asarray(slots)), position, atol=0.014)
 
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from cobra_rl.models.attention import ScopeAttention, SeededAttention
-from cobra_rl.models.component import BroadcastDecoder, FactoredDecoder, ConvEncoder, FactoredEncoder
+from cobra_rl.models.component import BroadcastDecoder, ConvEncoder, FactoredDecoder, FactoredEncoder
 from cobra_rl.models.nets import Lattice, Loss
 from cobra_rl.models.vision import PLACE, Decoded, Images, LossWeights, Place, Slots, VisionModel, VisionModelConfig
 
