@@ -114,6 +114,18 @@ def test_a_latent_that_nothing_is_known_about_is_at_the_priors_mean(encoder):
     np.testing.assert_allclose(silent[0][:, others], hearing[0][:, others], atol=1e-6)
 
 
+def test_only_things_that_the_border_cuts_are_corrected(encoder):
+    position = np.random.default_rng(2).uniform(0.2, 0.8, (COUNT, 2))
+    position[: COUNT // 2, 0] = 0.02
+    scene = things(position=position)
+    loud = eqx.tree_at(lambda net: net.border.layers[-1].bias, encoder, replace_fn=lambda bias: bias + 1.0)
+    changed = np.abs(means(loud, *scene) - means(encoder, *scene)).max(axis=1)
+    assert changed[: COUNT // 2].min() > 0.5
+    assert changed[COUNT // 2 :].max() == 0.0
+    gradient = eqx.filter_grad(lambda net: jnp.sum(net(*scene) ** 2))(encoder)
+    assert all(np.abs(leaf).max() > 0 for leaf in jax.tree.leaves(gradient.border))
+
+
 def test_colour_and_silhouette_do_not_mix(decoder):
     z = jax.random.normal(KEY, (1, M))
     color, logit = decoder(z)

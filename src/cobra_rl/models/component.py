@@ -24,7 +24,8 @@ SPRITE = 8.0  # 1 / about half the width of a sprite, in the coordinates of `coo
 AREA = 0.017  # of a sprite, as a share of the frame
 RINGS = 6
 RADII = 0.3 * np.arange(1, RINGS + 1)  # of the rings, in half widths of a sprite
-ORDERS = (2, 3, 4, 5, 6)  # of the circular harmonics that a shape may have
+ORDERS = range(1, 7)  # of circular harmonics; the first says where the mass lies, the others what shape it has
+PIXELS = 16.0  # from fewer than about this many, little can be read
 
 
 class ConvEncoder(eqx.Module):
@@ -52,62 +53,77 @@ class FactoredEncoder(eqx.Module):
 
     The mask around its centroid is taken apart into rings and circular harmonics. How strong a harmonic is does not
     depend on the angle, and shape is an MLP of these strengths alone; its phase turns with the thing, and angle is the
-    phase of that harmonic which the thing's own symmetry makes strong. Hue is a direction in the plane of chroma.
+    phase of that harmonic which the thing's own symmetry makes strong. Hue is a direction in the plane of chroma. Only
+    of things that the frame's border cuts, whose symmetry is lost, a second MLP sees everything and corrects this.
 
     What is read counts as an observation y of the latent with noise of variance tau^2, and the posterior follows by
     Bayes' rule from the prior N(0, 1): variance tau^2 / (1 + tau^2), mean y / (1 + tau^2). So a latent about which the
-    picture says nothing is at the prior's mean, whatever was read.
+    picture says nothing is at the prior's mean, whatever was read; and few pixels say little (PIXELS).
     """
 
     head: MLP
+    border: MLP
     latents: int = eqx.field(static=True)
     window: int = eqx.field(static=True)
 
     def __init__(self, latents: int, window: int, hidden: int, key: PRNGKeyArray):
-        inputs = RINGS * (1 + len(ORDERS)) + 1
-        outputs = RINGS + len(ORDERS) + (latents - SHAPE) + latents
-        self.head = MLP((inputs, hidden, hidden, outputs), key, last_gain=0.3)
+        head_key, border_key = jax.random.split(key)
+        orders = len(ORDERS) - 1
+        inputs, outputs = RINGS * (1 + orders) + 1, RINGS + orders + (latents - SHAPE) + latents
+        self.head = MLP((inputs, hidden, hidden, outputs), head_key, last_gain=0.3)
+        inputs, outputs = RINGS * (1 + 2 * len(ORDERS)) + 3, 2 + latents - SIZE
+        self.border = MLP((inputs, hidden, hidden, outputs), border_key, last_gain=0.01)
         self.latents, self.window = latents, window
 
     def __call__(self, x: Float[Array, "B H W 3"], mask: Float[Array, "B H W"]) -> Float[Array, "B P"]:
         """Means and log-variances, P = 2M."""
-        pixels = mask.sum((1, 2))
-        share = mask * (pixels / (pixels**2 + 4.0))[:, None, None]  # an empty mask gives zeros, not noise
+        weight = mask**2  # a pixel that may be another slot's says little about this one
+        pixels = weight.sum((1, 2))[:, None]
+        share = weight * (pixels / (pixels**2 + 4.0))[:, None]  # an empty mask gives zeros, not noise
         centroid = jnp.einsum("bhw,hwc->bc", share, coordinates(mask.shape[1]))
         color = jnp.einsum("bhw,bhwc->bc", share, x)
-        area = mask.mean((1, 2))[:, None]
-        size = jnp.tanh(jnp.log((area + AREA / 32.0) / AREA))
-        real, imaginary, profile = self._harmonics(share, centroid)
-        strength = jnp.sqrt(real**2 + imaginary**2 + 1e-6)
-        flat = [part.reshape(part.shape[0], -1) for part in (8.0 * profile, 8.0 * strength[:, :, 1:], size)]
-        sizes = (RINGS, len(ORDERS), self.latents - SHAPE)
-        shift, symmetry, shape, log_noise = jnp.split(self.head(jnp.concatenate(flat, -1)), np.cumsum(sizes), axis=-1)
+        size = jnp.tanh(jnp.log(pixels / mask[0].size + AREA / 32.0) - np.log(AREA))
+        real, imaginary, profile, cut = self._harmonics(share, centroid)
+        strength = jnp.sqrt(real**2 + imaginary**2 + 1e-6)[:, :, 1:]
+        sizes = (RINGS, len(ORDERS) - 1, self.latents - SHAPE)
+        read = jnp.split(self.head(_features(8.0 * profile, 8.0 * strength, size)), np.cumsum(sizes), axis=-1)
+        shift, symmetry, shape, log_noise = read
         toward = jnp.stack([jnp.sum(part[:, :, 0] * shift, -1) for part in (real, imaginary)], -1)
         phase = jnp.stack([jnp.sum(part[:, :, 1:] * RADII[:, None], 1) for part in (real, imaginary)], -1)
         phase = phase / (jnp.linalg.norm(phase + 1e-6, axis=-1, keepdims=True) + 0.02)
         angle = jnp.sum(jax.nn.softmax(symmetry)[..., None] * phase, axis=1)
-        seen = [PLACE.from_canvas(centroid + 0.25 * toward), _color_factors(color), 2.0 * size, 1.4 * angle, shape]
-        log_noise = jnp.clip(log_noise - 4.0, -12.0, 8.0)
-        mean = jnp.concatenate(seen, -1) * jax.nn.sigmoid(-log_noise)
+        everything = _features(8.0 * profile, 8.0 * real, 8.0 * imaginary, centroid, size)
+        moved, changed = jnp.split(cut * self.border(everything), [2], axis=-1)
+        place = PLACE.from_canvas(centroid + 0.25 * toward) + moved
+        looks = jnp.concatenate([2.0 * size, 1.4 * angle, shape], -1) + changed
+        log_noise = jnp.clip(log_noise - 4.0, -12.0, 8.0) + jnp.log1p((PIXELS / (pixels + 0.1)) ** 4)
+        mean = jnp.concatenate([place, _color_factors(color), looks], -1) * jax.nn.sigmoid(-log_noise)
         return jnp.concatenate([mean, jax.nn.log_sigmoid(log_noise)], -1)
 
-    def _harmonics(self, share: Float[Array, "B H W"], centroid: Float[Array, "B 2"]) -> tuple[Array, Array, Array]:
-        """Mass on each ring around the centroid [B, J], and its circular harmonics of order 1 and ORDERS [B, J, N]."""
+    def _harmonics(self, share: Float[Array, "B H W"], centroid: Float[Array, "B 2"]) -> tuple[Array, ...]:
+        """Circular harmonics of ORDERS on each ring around the centroid, real and imaginary [B, J, N], the mass on the
+        rings [B, J], and how much of them the frame's border cuts off, from 0 to 1 [B, 1]."""
         size, window = share.shape[1], self.window
         at = nets.nearest_corner(centroid, size)
         glimpse = nets.cut_windows(share[..., None], at, window).reshape(share.shape[0], -1)
-        offset = coordinates(window).reshape(-1, 2) * window / size
-        offset = SPRITE * (offset + (nets.corner_place(at, size) - centroid)[:, None])
+        place = coordinates(window).reshape(-1, 2) * window / size + nets.corner_place(at, size)[:, None]
+        offset = SPRITE * (place - centroid[:, None])
         radius = jnp.sqrt(jnp.sum(offset**2, -1) + 1e-4)
+        rings = relu(1.0 - jnp.abs(radius[..., None] - RADII) / (1.5 * RADII[0]))
+        outside = jnp.sum((jnp.abs(place).max(-1) > 1.0) * (radius < RADII[-1]), -1) / jnp.sum(radius < RADII[-1], -1)
         x, y = offset[..., 0] / radius, offset[..., 1] / radius
-        mass = glimpse[..., None] * relu(1.0 - jnp.abs(radius[..., None] - RADII) / (1.5 * RADII[0]))
         waves, real, imaginary = [], x, y
-        for order in range(1, ORDERS[-1] + 1):
-            if order == 1 or order in ORDERS:
-                waves += [real, imaginary]
+        for _ in ORDERS:
+            waves.append((real, imaginary))
             real, imaginary = real * x - imaginary * y, real * y + imaginary * x
-        harmonics = jnp.einsum("bpj,bpn->bjn", mass, jnp.stack(waves, -1))
-        return harmonics[..., 0::2], harmonics[..., 1::2], mass.sum(1)
+        mass = glimpse[..., None] * rings
+        real, imaginary = (jnp.einsum("bpj,bpn->bjn", mass, jnp.stack(part, -1)) for part in zip(*waves, strict=True))
+        return real, imaginary, mass.sum(1), jnp.minimum(8.0 * outside, 1.0)[:, None]
+
+
+def _features(*parts: Array) -> Float[Array, "B F"]:
+    """All parts in one row."""
+    return jnp.concatenate([part.reshape(part.shape[0], -1) for part in parts], -1)
 
 
 def _color_factors(color: Float[Array, "B 3"]) -> Float[Array, "B 4"]:
