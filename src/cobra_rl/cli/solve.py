@@ -42,6 +42,8 @@ class Solve:
     """What is learnt of a scene: its reward, or its value. Default: the value if rewards are sparse."""
     exploration_policy: bool = True  # Without it, the planner proposes uniformly random actions: the paper's ablation.
     final: int = 200  # Greedy episodes at the end, in each mode.
+    check_every: int = 0
+    """Steps between two checks of the greedy agent of the moment, 100 fresh episodes each. Default: none."""
     out: Path | None = None
     """Output folder; with `all`, the parent of one folder per task. Default: runs/solve/TASK[-OPTIONS]."""
 
@@ -51,6 +53,7 @@ class Solve:
         for name in ("seeds", "steps", "final"):
             check_range(name, getattr(self, name), 1)
         check_range("first-seed", self.first_seed, 0)
+        check_range("check-every", self.check_every, 0)
         if (self.task is None) == (self.env is None):
             raise ValueError(f"Name a task ({', '.join(REWARDED)}, all) or give one of your own with --env; not both.")
         if self.task == "all":
@@ -67,7 +70,7 @@ class Solve:
         folder = out or Path("runs", "solve", problem.name(config.value) + preset)
         seeds = range(self.first_seed, self.first_seed + self.seeds)
         steps = self.steps or (SUITE[task].steps if task else OWN_STEPS)
-        where = {"world_folder": self.world, "command": command_line()}
+        where = {"world_folder": self.world, "command": command_line(), "check_every": self.check_every}
         result = solve(config, load_world(self.world), problem, folder, seeds, steps, self.final, **where)
         self._show(result, folder)
         return result

@@ -1,7 +1,7 @@
 """Phase 3, want and act: an environment with reward -> a reward predictor; each seed is a run of its own."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,16 @@ from cobra_rl.runtime.typed import to_json
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.worlds import SHIPPED, copy_world, find_world, world_record
 
-CONFIRM = 100  # greedy episodes that must confirm the 90 % of a window
+CONFIRM = 100  # greedy episodes that must confirm the 90 % of a window; also those of a check
 FINAL_SEED = 1905  # random seed of the greedy episodes at the end
-FREE = ("steps", "first_seed", "seed_count", "final", "world.path")  # may differ from one call to the next
+FREE = (
+    "steps",
+    "first_seed",
+    "seed_count",
+    "final",
+    "check_every",
+    "world.path",
+)  # may differ from one call to the next
 AGENTS: Mapping[str, Callable[[Any], Agent]] = {"cobra": Cobra}  # a learner of its own is a line here
 
 
@@ -46,8 +53,9 @@ class TaskPhase:
     steps: int
     title: str
     reward_cap: float | None = None
+    check_every: int = 0  # steps between two checks of the greedy agent; 0: it is not checked
     notes: dict[str, Any] = field(  # an entry an episode in both lists; how soon it got to 90 %, confirmed
-        default_factory=lambda: {"ends": [], "success": [], "confirmed": None, "next_try": 0, "capped": 0}
+        default_factory=lambda: {"ends": [], "success": [], "confirmed": None, "next_try": 0, "capped": 0, "checks": []}
     )
 
     def __post_init__(self):
@@ -73,6 +81,8 @@ class TaskPhase:
             self.notes["ends"].append(step + 1)
             self.notes["success"].append(bool(success))
             self._confirm(state, step + 1)
+        if self.check_every and (step + 1) % self.check_every == 0:
+            self.notes["checks"].append([step + 1, self._greedy_success(state, 20_000 + step)])
         recent = self.notes["success"][-WINDOW:] or [0.0]
         return state, metrics | {"success": float(np.mean(recent)), "episodes": len(self.notes["ends"])}
 
@@ -80,10 +90,13 @@ class TaskPhase:
         """Count a window of 90 % if greedy episodes reach 90 % too; if not, the next attempt is 30 episodes later."""
         notes, count = self.notes, len(self.notes["success"])
         if notes["confirmed"] is None and count >= notes["next_try"] and window_won(notes["success"]):
-            params = self.agent.params(self.world, state.agent)
-            played = play_episodes(self.agent.policy, params, self.env, CONFIRM, seed=10_000 + step)
-            notes["confirmed"] = count if played.success.mean() >= 0.9 else None
+            notes["confirmed"] = count if self._greedy_success(state, 10_000 + step) >= 0.9 else None
             notes["next_try"] = count + WINDOW
+
+    def _greedy_success(self, state: Playing, seed: int) -> float:
+        """Measure the success of the agent of now in fresh episodes, without learning."""
+        params = self.agent.params(self.world, state.agent)
+        return float(play_episodes(self.agent.policy, params, self.env, CONFIRM, seed=seed).success.mean())
 
     def report(self, state: Playing, step: int) -> Report:
         """There is nothing more to measure while learning."""
@@ -104,7 +117,14 @@ class TaskPhase:
             "steps_to_90": None if confirmed is None else ends[confirmed - 1],
             "ends": ends,
             "success": self.notes["success"],
-        }
+        } | ({"checks": checks, "steps_to_90_kept": _kept(checks)} if (checks := self.notes["checks"]) else {})
+
+
+def _kept(checks: Sequence[tuple[int, float]]) -> int | None:
+    """Return the first check from which on the greedy agent never solved less than 90 %; None if the last did."""
+    falls = [number for number, (_, success) in enumerate(checks) if success < 0.9]
+    first = falls[-1] + 1 if falls else 0
+    return checks[first][0] if first < len(checks) else None
 
 
 def solve(
@@ -118,17 +138,19 @@ def solve(
     envs: Mapping[str, Environment] | None = None,
     world_folder: Path | str | None = None,
     command: str = "python",
+    check_every: int = 0,
 ) -> dict[str, Any]:
     """Learn a task in `folder`; the same call goes on where the last one stopped, and more steps or seeds add to it.
 
     Each seed has so many rewarded `steps`, and `final` greedy episodes at the end in each mode. `envs` are by
-    default the problem's, and `world_folder`, where the world came from, the shipped one. Returns result.json.
+    default the problem's, and `world_folder`, where the world came from, the shipped one. With `check_every`, the
+    greedy agent of the moment plays 100 fresh episodes each time so many steps are done. Returns result.json.
     """
     if config.agent not in AGENTS:
         raise ValueError(f"There is no agent {config.agent!r}; choose one of {', '.join(AGENTS)}.")
     place = find_world(world_folder)
     settings = {"phase": "task", "problem": problem, "config": config, "world": world_record(place), "steps": steps}
-    settings |= {"first_seed": seeds.start, "seed_count": len(seeds), "final": final}
+    settings |= {"first_seed": seeds.start, "seed_count": len(seeds), "final": final, "check_every": check_every}
     defaults = {"problem": Problem(problem.task), "config": TaskConfig()}
     open_run(folder, settings, defaults, free=FREE, command=command)
     if place != SHIPPED:
@@ -141,7 +163,7 @@ def solve(
     rows = []
     for number, seed in enumerate(seeds):
         title = f"{problem.task}, seed {seed}" + (f" ({number + 1} of {len(seeds)})" if len(seeds) > 1 else "")
-        phase = TaskPhase(agent, train_env, used, seed, steps, title, config.reward_cap)
+        phase = TaskPhase(agent, train_env, used, seed, steps, title, config.reward_cap, check_every)
         rows.append(_finish(phase, folder / f"seed{seed}", envs, final, compared))
     minutes = (time.monotonic() - began) / 60
     result = {"command": command} | to_json(settings) | {"minutes": minutes, "context": compared, "seeds": rows}
@@ -153,7 +175,7 @@ def _finish(
     phase: TaskPhase, folder: Path, envs: Mapping[str, Environment], final: int, compared: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Run one seed to its end and score it; scores that were measured before are read."""
-    path, asked = folder / "scores.json", {"steps": phase.steps, "final": final}
+    path, asked = folder / "scores.json", {"steps": phase.steps, "final": final, "check_every": phase.check_every}
     if known := _known(path, asked):
         print(f"{phase.title}: finished, {phase.steps:,} steps are done in {folder}", flush=True)
         return known["row"]

@@ -79,6 +79,7 @@ TASK: dict[str, Metric] = {
     "success_test": Metric("success, test", at_least=0.9, is_share=True),
     "steps_to_90": Metric("steps to 90 %"),
     "episodes_to_90": Metric("episodes to 90 %"),
+    "steps_to_90_kept": Metric("steps to 90 %, kept"),
 }
 
 
@@ -96,7 +97,7 @@ class Evaluation(NamedTuple):
 
 
 class SeedResult(NamedTuple):
-    """What one seed of a task came to. Only a run that learnt has the last four."""
+    """What one seed of a task came to. Only a run that learnt has the last five."""
 
     seed: int
     success: Mapping[str, float]  # share of greedy episodes, by mode
@@ -105,6 +106,9 @@ class SeedResult(NamedTuple):
     episodes_to_90: int | None = None
     ends: tuple[int, ...] = ()  # the step at which each training episode ended
     solved: tuple[bool, ...] = ()  # whether it succeeded
+    steps_to_90_kept: int | None = (
+        None  # from here on the greedy agent solved 90 % at every check
+    )
 
 
 class TaskResult(NamedTuple):
@@ -118,6 +122,7 @@ class TaskResult(NamedTuple):
     steps: int  # rewarded steps that each seed had
     episodes: int  # greedy episodes in each mode
     learnt: bool  # whether it says how soon the seeds got to 90 %
+    checked: bool  # whether it says from when on the greedy agent kept to 90 %
     context: Mapping[str, Mapping[str, float]]  # "random" and "bound": their success by mode
     seeds: tuple[SeedResult, ...]
 
@@ -219,6 +224,7 @@ def task_result(record: Record | TaskResult, source: str = "") -> TaskResult:
         record["steps"],
         record.get("episodes", record["final"]),
         "steps_to_90" in record["seeds"][0],
+        "steps_to_90_kept" in record["seeds"][0],
         record.get("context", {}),
         tuple(_seed_result(seed) for seed in record["seeds"]),
     )
@@ -238,6 +244,7 @@ def _seed_result(seed: Record) -> SeedResult:
         seed.get("episodes_to_90"),
         tuple(seed.get("ends", ())),
         tuple(seed.get("success", ())),
+        seed.get("steps_to_90_kept"),
     )
 
 

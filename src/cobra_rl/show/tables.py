@@ -11,7 +11,7 @@ from cobra_rl.evaluation.statistics import Exact, Summary, count, count_summary,
 from cobra_rl.show.results import EXPLORE, TASK, VISION, Metric, Metrics, Record, TaskResult, task_result
 from cobra_rl.spriteworld.names import MODES
 
-SOON = ("steps_to_90", "episodes_to_90")
+SOON, KEPT = ("steps_to_90", "episodes_to_90"), "steps_to_90_kept"
 COMPARED = {"random": "random policy", "bound": "knows all"}  # what results are compared with
 KNOWS_ALL = "knows all: a one-step search with the true state"
 WIDE = 72  # columns from which on `print_suite` has room for the comparison
@@ -58,8 +58,8 @@ def print_explore(metrics: Metrics) -> None:
 def print_result(result: Record | TaskResult) -> None:
     """Prints a row per seed, their interquartile mean with its interval, and what to compare it with."""
     result = task_result(result)
-    soon = SOON if result.learnt else ()
-    heads = [metric.heading for name, metric in TASK.items() if name in soon or name not in SOON]
+    soon = (*(SOON if result.learnt else ()), *((KEPT,) if result.checked else ()))
+    heads = [metric.heading for name, metric in TASK.items() if name in soon or name not in (*SOON, KEPT)]
     broken = (head.replace(", ", ",\n").replace(" to", "\nto") for head in heads)
     table = _table(f"{result.title}, {result.variant} variant", "", *broken)
     for seed in result.seeds:
