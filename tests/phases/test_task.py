@@ -192,6 +192,19 @@ def test_an_own_task_is_learnt_with_all_that_a_run_has(debug_world, tmp_path, ca
     assert "12/12" in output
 
 
+def test_checks_say_from_when_on_the_greedy_agent_keeps_to_90_percent(run, quick, tmp_path, monkeypatch):
+    monkeypatch.setattr(task, "CONFIRM", 4)
+    result = solve(folder=tmp_path, **run | {"seeds": range(1), "steps": 6, "check_every": 3})
+    row = result["seeds"][0]
+    assert [step for step, _ in row["checks"]] == [3, 6]
+    assert all(0.0 <= success <= 1.0 for _, success in row["checks"])
+    assert row["steps_to_90_kept"] is None  # it has learnt nothing
+    kept = task._kept
+    assert kept([(25, 0.95), (50, 0.8), (75, 0.9), (100, 1.0)]) == 75
+    assert kept([(25, 0.95), (50, 0.9)]) == 25
+    assert kept([(25, 0.95), (50, 0.5)]) is None
+
+
 def test_rewards_that_are_no_numbers_are_refused(debug_world, tmp_path):
     @dataclasses.dataclass(frozen=True)
     class Broken(FindGoal):
