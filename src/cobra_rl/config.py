@@ -59,7 +59,7 @@ _DEBUG_MODEL = dataclasses.replace(
 VISION: dict[str, VisionConfig] = {
     "paper": VisionConfig(),
     "laptop": VisionConfig(
-        model=_LAPTOP_MODEL, steps=16_000, batch=8,
+        model=_LAPTOP_MODEL, steps=12_000, batch=8,
         optimiser="adam", learning_rate=2.5e-3, warmup=200, decay_from=0.3, clip=5000.0, average=0.998,
         beta=((0.2, 0.1), (0.45, 0.5)), gamma=((0.2, 0.5), (0.45, 1.0)),
         stages=(Stage(0.06, 2, 4), Stage(0.11, 4, 6), Stage(1.0, 6)),

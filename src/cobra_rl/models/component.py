@@ -81,7 +81,9 @@ class FactoredEncoder(eqx.Module):
         pixels = weight.sum((1, 2))[:, None]
         share = weight * (pixels / (pixels**2 + 4.0))[:, None]  # an empty mask gives zeros, not noise
         centroid = jnp.einsum("bhw,hwc->bc", share, coordinates(mask.shape[1]))
-        color = jnp.einsum("bhw,bhwc->bc", share, x)
+        bright = weight * x.max(-1) ** 2  # the dark pixels of an edge say little about the colour
+        light = bright.sum((1, 2))[:, None]
+        color = jnp.einsum("bhw,bhwc->bc", bright, x) * light / (light**2 + 4.0)
         size = jnp.tanh(jnp.log(pixels / mask[0].size + AREA / 32.0) - np.log(AREA))
         real, imaginary, profile, cut = self._harmonics(share, centroid)
         strength = jnp.sqrt(real**2 + imaginary**2 + 1e-6)[:, :, 1:]
@@ -167,7 +169,7 @@ class BroadcastDecoder(eqx.Module):
 
 
 class FactoredDecoder(eqx.Module):
-    """A silhouette drawn around a centre, the latents of PLACE, and filled with one colour.
+    """A silhouette drawn around a centre, the latents of PLACE, and filled with one colour, darker towards its edge.
 
     An MLP of size, angle and shape gives each hidden unit of the first layer its weights on the coordinates relative to
     the centre and its bias: half-planes, of which the 1x1 convolutions after it put together any shape, at any angle,
@@ -185,7 +187,7 @@ class FactoredDecoder(eqx.Module):
         plane_key, layer_key, out_key, color_key = jax.random.split(key, 4)
         self.half_planes = MLP((latents - SIZE, 128, 128, 3 * width), plane_key, last_gain=2.0)
         self.layers = [Linear(width, width, k) for k in jax.random.split(layer_key, layers)]
-        self.out = Linear(width, patch**2, out_key, gain=0.3)
+        self.out = Linear(width, 2 * patch**2, out_key, gain=0.3)
         self.color = MLP((SIZE - HUE, 64, 64, 3), color_key)
         self.size, self.patch = size, patch
 
@@ -201,5 +203,6 @@ class FactoredDecoder(eqx.Module):
         x = x.reshape(z.shape[0], *place.shape[:2], -1)
         for layer in self.layers:
             x = relu(layer(x))
-        logit = nets.depth_to_space(self.out(x), self.patch)[..., 0]
-        return jnp.broadcast_to(self.color(z[:, HUE:SIZE])[:, None, None], (*logit.shape, 3)), logit
+        logit, light = jnp.moveaxis(nets.depth_to_space(self.out(x), self.patch), -1, 0)
+        shade = jax.nn.sigmoid(light + 3.0)  # a pixel at the edge is partly the black of the background
+        return shade[..., None] * self.color(z[:, HUE:SIZE])[:, None, None], logit

@@ -106,9 +106,7 @@ class SeedResult(NamedTuple):
     episodes_to_90: int | None = None
     ends: tuple[int, ...] = ()  # the step at which each training episode ended
     solved: tuple[bool, ...] = ()  # whether it succeeded
-    steps_to_90_kept: int | None = (
-        None  # from here on the greedy agent solved 90 % at every check
-    )
+    steps_to_90_kept: int | None = None  # from here on the greedy agent solved 90 % at every check
 
 
 class TaskResult(NamedTuple):
