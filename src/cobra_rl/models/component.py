@@ -25,7 +25,7 @@ AREA = 0.017  # of a sprite, as a share of the frame
 RINGS = 6
 RADII = 0.3 * np.arange(1, RINGS + 1)  # of the rings, in half widths of a sprite
 ORDERS = range(1, 7)  # of circular harmonics; the first says where the mass lies, the others what shape it has
-PIXELS = 16.0  # from fewer than about this many, little can be read
+PIXELS = 8.0  # from fewer than about this many, nothing can be read
 
 
 class ConvEncoder(eqx.Module):
@@ -58,7 +58,7 @@ class FactoredEncoder(eqx.Module):
 
     What is read counts as an observation y of the latent with noise of variance tau^2, and the posterior follows by
     Bayes' rule from the prior N(0, 1): variance tau^2 / (1 + tau^2), mean y / (1 + tau^2). So a latent about which the
-    picture says nothing is at the prior's mean, whatever was read; and few pixels say little (PIXELS).
+    picture says nothing is at the prior's mean, whatever was read; and few pixels say nothing (PIXELS).
     """
 
     head: MLP
@@ -98,7 +98,7 @@ class FactoredEncoder(eqx.Module):
         moved, changed = jnp.split(cut * self.border(everything), [2], axis=-1)
         place = PLACE.from_canvas(centroid + 0.25 * toward) + moved
         looks = jnp.concatenate([2.0 * size, 1.4 * angle, shape], -1) + changed
-        log_noise = jnp.clip(log_noise - 4.0, -12.0, 8.0) + jnp.log1p((PIXELS / (pixels + 0.1)) ** 4)
+        log_noise = jnp.logaddexp(jnp.clip(log_noise - 4.0, -12.0, 8.0), 4.0 * jnp.log(PIXELS / (pixels + 0.1)))
         mean = jnp.concatenate([place, _color_factors(color), looks], -1) * jax.nn.sigmoid(-log_noise)
         return jnp.concatenate([mean, jax.nn.log_sigmoid(log_noise)], -1)
 
