@@ -40,14 +40,19 @@ def test_watch_films_the_shipped_agent_beside_what_it_sees_and_imagines(tmp_path
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["watch", "sorting", "--frames", "0"], "--frames is 0; it must lie between 1 and 10,000"),
+        (["watch", "sorting", "--frames", "0"], "--frames is 0; it must be a whole number from 1 to 2,000"),
         (["watch", "sorting", "--run", "nowhere"], "nowhere is no run of `cobra solve`"),
         (["watch"], "Name a task, or give a run"),
-        (["play-random", "sorting", "--steps", "0"], "--steps is 0; it must lie between 1 and 10,000"),
-        (["play-random", "sorting", "--size", "9"], "--size is 9; it must lie between 16 and 2,048"),
+        (["play-random", "sorting", "--steps", "0"], "--steps is 0; it must be a whole number from 1 to 2,000"),
+        (["play-random", "sorting", "--size", "9"], "--size is 9; it must be a whole number from 16 to 1,024"),
         (["play-random", "sorting", "--steps", "1", "--out", "/dev/null/x.gif"], "/dev/null"),
-        (["play-random", "sorting", "--steps", "1", "--out", "film.mp4"], "its name must end in .gif"),
+        (["play-random", "sorting", "--steps", "1", "--out", "film.mp4"], "its name ending in .gif"),
+        (["play-random", "sorting", "--steps", "2000", "--size", "1024"], "a film holds at most 300,000,000"),
+        (["solve", "sorting", "--seeds", "100000"], "--seeds is 100000; it must be a whole number from 1 to 10,000"),
+        (["solve", "sorting", "--first-seed", "4294967296"], "from 0 to 4,294,967,295"),
         (["play-random", "sortin"], "sortin"),
+        (["play", "--port", "-1"], "--port is -1; it must be a whole number from 0 to 65,535"),
+        (["play", "--run", "nowhere"], "nowhere is no run of `cobra solve`"),
         (["sovle", "sorting"], "There is no command 'sovle'; choose one of solve, watch"),
         (["train"], "Did you mean 'train vision'?"),
         (["solve"], "Name a task (goal_finding_new_shape"),
@@ -58,7 +63,7 @@ def test_watch_films_the_shipped_agent_beside_what_it_sees_and_imagines(tmp_path
         (["solve", "sorting", "--preset", "big"], "big"),
         (["train", "explore", "--vision", "nowhere"], "There are no vision weights in nowhere"),
         (["figures", "--results", "nowhere"], "nowhere"),
-        (["evaluate", "vision", "--scenes", "3"], "--scenes is 3; at least 10"),
+        (["evaluate", "vision", "--scenes", "3"], "--scenes is 3; it must be a whole number from 10"),
     ],
 )
 def test_a_mistake_is_one_sentence(arguments, sentence, capsys, tmp_path, monkeypatch):

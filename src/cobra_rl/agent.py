@@ -2,8 +2,9 @@
 
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -13,19 +14,41 @@ from jaxtyping import Array, Float, Key
 
 from cobra_rl.agents.base import Policy
 from cobra_rl.agents.cobra import CobraParams, choose_batch, cobra_policy, reward_weights
+from cobra_rl.bounds import Checked, Count, Seed, Share, Width, conform, from_json
 from cobra_rl.config import TASK, TaskConfig
 from cobra_rl.environments import Problem, as_environment
 from cobra_rl.models.reward import Reward, RewardConfig
 from cobra_rl.models.world import WorldModel
-from cobra_rl.runtime.run import open_run
+from cobra_rl.runtime.folder import open_run
 from cobra_rl.runtime.storage import read_json
-from cobra_rl.runtime.typed import from_json
 from cobra_rl.runtime.weights import load_weights, read_config, save_weights
 from cobra_rl.spriteworld.names import MODES
 from cobra_rl.worlds import SHIPPED, WEIGHTS, find_world, load_world, world_record, world_sha256
 
 TASKS = WEIGHTS / "tasks"  # a small run of `cobra solve` each
 _choose = eqx.filter_jit(choose_batch)
+
+
+@dataclass(frozen=True)
+class WorldUsed(Checked):
+    """The world that a run used: its sha256, and the folder where it lay, or "shipped"."""
+
+    sha256: str
+    path: str = ""
+
+
+@dataclass(frozen=True)
+class TaskSettings(Checked):
+    """What run.json says that a run of `cobra solve`, or a saved agent, was asked for."""
+
+    problem: Problem
+    world: WorldUsed
+    config: TaskConfig = field(default_factory=TaskConfig)
+    phase: Literal["task"] = "task"
+    steps: Count | None = None  # None: an agent that `Agent.save` left
+    first_seed: Seed = 0
+    seed_count: Count = 1
+    final: Count | None = None
 
 
 class Agent:
@@ -60,11 +83,13 @@ class Agent:
 
     def act(self, image: np.ndarray | Array, epsilon: float = 0.0) -> Float[np.ndarray, " A"]:
         """Choose an action in [0, 1] in view of a picture, uint8 [H, W, 3]; see `act_batch`."""
-        shape = np.shape(image)
-        if len(shape) != 3:
-            raise ValueError(f"`act` takes one picture [H, W, 3], but got {list(shape)}; for a batch use `act_batch`.")
+        shape = getattr(image, "shape", None)
+        if shape is None or len(shape) != 3:
+            found = f"a {type(image).__name__}" if shape is None else list(shape)
+            raise ValueError(f"`act` takes one picture [H, W, 3], but got {found}; for a batch use `act_batch`.")
+        epsilon = conform(Share, epsilon, "epsilon")
         self._key, key = jax.random.split(self._key)
-        return np.asarray(self.act_batch(jnp.asarray(image)[None], key[None], jnp.float32(epsilon))[0])
+        return np.asarray(self.act_batch(image[None], key[None], jnp.float32(epsilon))[0])
 
     def act_batch(
         self, images: Array | np.ndarray, keys: Key[Array, " B"], epsilon: Float[Array, ""] | float = 0.0
@@ -81,8 +106,9 @@ class Agent:
         folder, problem = Path(folder), self.problem or Problem("unknown")
         world = world_record(find_world(self.world_folder))
         settings = {"phase": "task", "problem": problem, "config": self.config, "world": world}
-        open_run(folder, settings, {"problem": Problem("unknown"), "config": TaskConfig()}, command="Agent.save")
-        save_weights(folder / "seed0" / "reward", *reward_weights(self.predictor, self.world))
+        defaults = {"problem": Problem("unknown"), "config": TaskConfig()}
+        with open_run(folder, settings, defaults, command="Agent.save"):
+            save_weights(folder / "seed0" / "reward", *reward_weights(self.predictor, self.world))
         return folder
 
     @classmethod
@@ -93,25 +119,24 @@ class Agent:
         """
         folder = Path(run)
         settings = cls.settings(folder)
-        seed = settings.get("first_seed", 0) if seed is None else seed
+        seed = settings.first_seed if seed is None else conform(Seed, seed, "seed")
         path = folder / f"seed{seed}" / "reward"
         if not path.is_dir():
             raise FileNotFoundError(f"{folder} holds no agent of seed {seed} yet: {path} is missing.")
-        place = _world_of(folder, settings, world)
-        entries = read_config(path, "reward")
-        latents = entries.pop("latents")
-        reward_config = from_json(RewardConfig, entries, str(path / "config.json"))
+        place = _world_of(folder, settings.world, world)
+        entries, where = read_config(path, "reward"), str(path / "config.json")
+        latents = conform(Width, entries.pop("latents", None), f"{where}, latents,")
+        reward_config = from_json(RewardConfig, entries, where)
         like = eqx.filter_eval_shape(lambda key: Reward(reward_config, latents, key), jax.random.key(0))
-        where = str(folder / "run.json")
-        config = from_json(TaskConfig, settings["config"], where)
-        problem = from_json(Problem, settings["problem"], where)
-        predictor = load_weights(path, like, "reward")
-        return cls(load_world(place), predictor, config, problem, None if place == SHIPPED else place)
+        predictor, known = load_weights(path, like, "reward"), load_world(place)
+        if latents != known.sizes.latents:
+            raise ValueError(f"{where} is of {latents} latents, and the world in {place} has {known.sizes.latents}.")
+        return cls(known, predictor, settings.config, settings.problem, None if place == SHIPPED else place)
 
     @classmethod
     def pretrained(cls, task: str) -> "Agent":
         """Load the agent that learnt a task of the suite (paper variant), as shipped with the package."""
-        if not (TASKS / task).is_dir():
+        if not isinstance(task, str) or not (TASKS / task / "run.json").is_file():
             shipped = ", ".join(sorted(path.name for path in TASKS.iterdir() if path.is_dir()))
             raise ValueError(f"No agent is shipped for {task!r}; there is one for each of {shipped}.")
         return cls.load(TASKS / task)
@@ -136,6 +161,10 @@ class Agent:
         """
         from cobra_rl.phases.task import solve
 
+        steps, seed, final = conform(Count, steps, "steps"), conform(Seed, seed, "seed"), conform(Count, final, "final")
+        config = conform(TaskConfig, config, "config")
+        if isinstance(env, Mapping) and "train" not in env:
+            raise ValueError(f"env has the modes {list(env)}; it must have train, and may have test.")
         modes = env if isinstance(env, Mapping) else {mode: env for mode in MODES}
         envs = {mode: as_environment(modes.get(mode, modes["train"]), mode) for mode in MODES}
         title = name or getattr(getattr(envs["train"], "spec", None), "name", "task")
@@ -148,37 +177,34 @@ class Agent:
         return agent
 
     @staticmethod
-    def settings(run: str | Path) -> dict[str, Any]:
-        """Return what a run was asked for."""
+    def settings(run: str | Path) -> TaskSettings:
+        """Return what a run was asked for; a run.json of any other form is refused."""
         path = Path(run) / "run.json"
         if not path.exists():
             raise FileNotFoundError(f"{run} is no run of `cobra solve`: it has no run.json.")
         settings = read_json(path).get("settings")
-        if not isinstance(settings, dict):
-            raise ValueError(f"{path} does not hold the settings of a run of `cobra solve`.")
-        if settings.get("phase") != "task":
-            raise ValueError(f"{run} is no run of `cobra solve`, but of `cobra train {settings.get('phase')}`.")
-        return settings
+        if isinstance(settings, dict) and settings.get("phase") in ("vision", "explore"):
+            raise ValueError(f"{run} is no run of `cobra solve`, but of `cobra train {settings['phase']}`.")
+        return from_json(TaskSettings, settings, f"{path}, settings,")
 
 
-def _world_of(folder: Path, settings: Mapping[str, Any], given: str | Path | None) -> Path:
+def _world_of(folder: Path, recorded: WorldUsed, given: str | Path | None) -> Path:
     """Find the world that a run used: where it is said to be, beside the run, or where the run recorded it."""
-    recorded = settings.get("world") or {}
     if given is not None:
         candidates = [Path(given)]
-    elif recorded.get("path") == "shipped":
+    elif recorded.path == "shipped":
         candidates = [SHIPPED]
     else:
-        candidates = [folder / "world", Path(str(recorded.get("path")))]
+        candidates = [folder / "world", Path(recorded.path)]
     for candidate in candidates:
         if (candidate / "world.json").exists() or (candidate / "world" / "world.json").exists():
             place = find_world(candidate)
-            if world_sha256(place) == recorded.get("sha256"):
+            if world_sha256(place) == recorded.sha256:
                 return place
             raise ValueError(
                 f"The run {folder} learnt in another world than {place}: it needs the one with sha256 "
-                f"{str(recorded.get('sha256'))[:12]}; give its folder as the world."
+                f"{recorded.sha256[:12]}; give its folder as the world."
             )
     raise FileNotFoundError(
-        f"The world that {folder} learnt in is no longer there ({recorded.get('path')}); give its folder as the world."
+        f"The world that {folder} learnt in is no longer there ({recorded.path}); give its folder as the world."
     )

@@ -7,45 +7,51 @@ its help text there.
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
+from cobra_rl.bounds import Bounds, Checked, Count, NonNegative, Positive, Share
 from cobra_rl.models.exploration import ExplorationConfig
 from cobra_rl.models.monet import MonetConfig
 from cobra_rl.models.reward import RewardConfig
 from cobra_rl.models.transition import LawConfig, TransitionConfig
 from cobra_rl.models.vision import VisionModelConfig
 
-Schedule = tuple[tuple[float, float], ...]  # (share of the run, value), linear in between
+Few = Annotated[int, Bounds(1, 64)]
+Batch = Annotated[int, Bounds(1, 65_536)]
+Schedule = Annotated[tuple[tuple[Share, float], ...], Bounds(1, 100)]  # (share of the run, value), linear in between
 
 
 @dataclass(frozen=True)
-class Stage:
+class Stage(Checked):
     """A part of the curriculum: scenes with 1 to `sprites` sprites, explained with `slots` slots."""
 
-    until: float  # share of the run at which the stage ends
-    sprites: int  # largest number of sprites in a scene
-    slots: int | None = None  # slots that explain a scene; none given: all of the model's
+    until: Share  # share of the run at which the stage ends
+    sprites: Count  # largest number of sprites in a scene
+    slots: Count | None = None  # slots that explain a scene; none given: all of the model's
+
+
+Stages = Annotated[tuple[Stage, ...], Bounds(1, 100)]
 
 
 @dataclass(frozen=True)
-class VisionConfig:
+class VisionConfig(Checked):
     """Training of the vision module. The defaults are the paper's."""
 
     model: VisionModelConfig = dataclasses.field(default_factory=MonetConfig)
-    steps: int = 700_000  # gradient steps; schedules stretch along
-    batch: int = 16  # images per gradient step
+    steps: Count = 700_000  # gradient steps; schedules stretch along
+    batch: Batch = 16  # images per gradient step
     optimiser: Literal["rmsprop", "adam"] = "rmsprop"  # optimiser of the weights
-    learning_rate: float = 1e-4  # learning rate after the warm-up
-    warmup: int = 0  # steps during which the learning rate rises
-    decay_from: float = 1.0  # share of the run after which the learning rate falls, as a cosine
-    final_rate: float = 0.03  # learning rate at the end, as a share of the learning rate
-    clip: float = 0.0  # largest norm of the gradient; 0: any
-    average: float = 0.999  # decay of the average of the weights that is evaluated and kept (not in the paper)
+    learning_rate: Positive = 1e-4  # learning rate after the warm-up
+    warmup: Annotated[int, Bounds(0, 10**8)] = 0  # steps during which the learning rate rises
+    decay_from: Share = 1.0  # share of the run after which the learning rate falls, as a cosine
+    final_rate: Share = 0.03  # learning rate at the end, as a share of the learning rate
+    clip: NonNegative = 0.0  # largest norm of the gradient; 0: any
+    average: Share = 0.999  # decay of the average of the weights that is evaluated and kept (not in the paper)
     beta: Schedule = ((0.0, 0.5),)  # weight of the latents' KL
     gamma: Schedule = ((0.0, 0.5),)  # weight of the masks' KL
-    stages: tuple[Stage, ...] = (Stage(1.0, 6),)  # curriculum over the number of sprites and slots
-    evaluate_every: int = 5000  # steps between validations (and checkpoints)
-    validation_scenes: int = 256  # scenes of a validation
+    stages: Stages = (Stage(1.0, 6),)  # curriculum over the number of sprites and slots
+    evaluate_every: Count = 5000  # steps between validations (and checkpoints)
+    validation_scenes: Batch = 256  # scenes of a validation
 
 
 _LAPTOP_MODEL = MonetConfig(
@@ -53,7 +59,7 @@ _LAPTOP_MODEL = MonetConfig(
     encoder_window=24, encoder_hidden=64, decoder_width=32, decoder_patch=2,
 )  # fmt: skip
 _DEBUG_MODEL = dataclasses.replace(
-    _LAPTOP_MODEL, slots=3, attention_channels=(8, 8), decoder_width=8, decoder_layers=1, encoder_hidden=16
+    _LAPTOP_MODEL, slots=4, attention_channels=(8, 8), decoder_width=8, decoder_layers=1, encoder_hidden=16
 )
 
 VISION: dict[str, VisionConfig] = {
@@ -73,32 +79,32 @@ VISION: dict[str, VisionConfig] = {
 
 
 @dataclass(frozen=True)
-class ExploreConfig:
+class ExploreConfig(Checked):
     """Training of the transition model and the exploration policy, in tandem. The defaults are the paper's."""
 
     transition: TransitionConfig = dataclasses.field(default_factory=TransitionConfig)
     exploration: ExplorationConfig = dataclasses.field(default_factory=ExplorationConfig)
     curious: bool = True  # actors follow the exploration policy; otherwise they click at random and only T is trained
-    steps: int = 500_000  # updates of the learner; schedules stretch along
-    batch: int = 16  # transitions per update
-    learning_rate: float = 3e-4  # learning rate of both networks
-    decay_from: float = 1.0  # share of the run after which the learning rate falls, as a cosine
-    final_rate: float = 0.03  # learning rate at the end, as a share of the learning rate
-    clip: float = 0.0  # largest norm of the gradient; 0: any
-    average: float = 0.0  # decay of the average of the weights that is evaluated and kept; 0: the last weights
-    samples: int = 1  # samples of u for each scene, in an update of the policy
+    steps: Count = 500_000  # updates of the learner; schedules stretch along
+    batch: Batch = 16  # transitions per update
+    learning_rate: Positive = 3e-4  # learning rate of both networks
+    decay_from: Share = 1.0  # share of the run after which the learning rate falls, as a cosine
+    final_rate: Share = 0.03  # learning rate at the end, as a share of the learning rate
+    clip: NonNegative = 0.0  # largest norm of the gradient; 0: any
+    average: Share = 0.0  # decay of the average of the weights that is evaluated and kept; 0: the last weights
+    samples: Annotated[int, Bounds(1, 1024)] = 1  # samples of u for each scene, in an update of the policy
     change_cost: Schedule = ((0.0, 1.0),)  # cost of |Delta|, in squared pixels
     click_cost: Schedule = ((0.0, 210.0),)  # cost of |D| on the position click, in squared pixels per frame width
-    capacity: int = 100_000  # transitions that the replay holds
-    first: int = 1000  # transitions in the replay before learning begins
-    lattice: int = 1  # 2: the pixel error is estimated from every second patch in both directions
+    capacity: Count = 100_000  # transitions that the replay holds
+    first: Count = 1000  # transitions in the replay before learning begins
+    lattice: Few = 1  # 2: the pixel error is estimated from every second patch in both directions
     priority: Schedule = ((0.0, 1.0),)  # alpha: transitions are drawn in proportion to L_T^alpha
     importance: Schedule = ((0.0, 1.0),)  # beta: how far importance weights undo the priorities
-    uniform: float = 0.0  # share of the actors' actions that are uniformly random
-    envs: int = 16  # environments played in this process, if actors are local
-    updates: int = 1  # updates of the learner for each step of the actors
-    evaluate_every: int = 5000  # updates between validations (and checkpoints)
-    validation_scenes: int = 256  # scenes of a validation
+    uniform: Share = 0.0  # share of the actors' actions that are uniformly random
+    envs: Batch = 16  # environments played in this process, if actors are local
+    updates: Annotated[int, Bounds(1, 100_000)] = 1  # updates of the learner for each step of the actors
+    evaluate_every: Count = 5000  # updates between validations (and checkpoints)
+    validation_scenes: Batch = 256  # scenes of a validation
 
 
 EXPLORE: dict[str, ExploreConfig] = {
@@ -121,27 +127,27 @@ EXPLORE: dict[str, ExploreConfig] = {
 
 
 @dataclass(frozen=True)
-class TaskConfig:
+class TaskConfig(Checked):
     """The task phase: Algorithm 1. The defaults are the paper's, where it gives them."""
 
     agent: str = "cobra"  # who learns: a name in AGENTS of phases/task.py
     reward: RewardConfig = dataclasses.field(default_factory=RewardConfig)
     planner: str = "one_step"  # how actions are searched for: a name in agents/planners.py
-    proposals: int = 128  # B: actions that the planner proposes
-    depth: int = 1  # steps that the planner `shooting` looks ahead
-    epsilon: float = 0.2  # share of random choices among the proposals, while training
-    updates: int = 10  # N: gradient steps per environment step
-    batch: int = 16  # remembered scenes per gradient step
-    learning_rate: float = 1e-3  # learning rate of the reward predictor
-    weight_decay: float = 0.0  # weight decay of AdamW
+    proposals: Batch = 128  # B: actions that the planner proposes
+    depth: Few = 1  # steps that the planner `shooting` looks ahead
+    epsilon: Share = 0.2  # share of random choices among the proposals, while training
+    updates: Annotated[int, Bounds(1, 100_000)] = 10  # N: gradient steps per environment step
+    batch: Batch = 16  # remembered scenes per gradient step
+    learning_rate: Positive = 1e-3  # learning rate of the reward predictor
+    weight_decay: NonNegative = 0.0  # weight decay of AdamW
     shuffle: bool = False  # slots of remembered scenes come in a random order: a scene has none
-    reward_unit: float = 10.0  # rewards are learnt in this unit (not in the paper)
+    reward_unit: Positive = 10.0  # rewards are learnt in this unit (not in the paper)
     reward_cap: float | None = None  # reward targets are clipped here; above it a task is solved anyway
     value: bool = False  # learn a value from (sparse) rewards instead of the reward itself
-    discount: float = 0.9  # discount of the value
-    target_every: int = 50  # environment steps between two copies of the value that is bootstrapped from
+    discount: Share = 0.9  # discount of the value
+    target_every: Count = 50  # environment steps between two copies of the value that is bootstrapped from
     wait_for_reward: bool = False  # choose among the proposals at random until the first reward that is not 0
-    memory: int = 30_000  # steps that are remembered; the paper's longest run
+    memory: Count = 30_000  # steps that are remembered; the paper's longest run
 
 
 TASK: dict[str, TaskConfig] = {

@@ -15,7 +15,8 @@ from cobra_rl.environments import Problem, SparseReward
 from cobra_rl.models.reward import Reward
 from cobra_rl.phases import task
 from cobra_rl.phases.task import TaskPhase, solve
-from cobra_rl.runtime.run import Diverged, OtherRun
+from cobra_rl.runtime.folder import OtherRun
+from cobra_rl.runtime.run import Diverged
 from cobra_rl.spriteworld import EnvSpec, FindGoal, SpriteDistribution, Spriteworld, make
 from cobra_rl.worlds import load_world
 
@@ -87,8 +88,8 @@ def test_a_run_is_loaded_with_its_own_world_and_all_its_settings(run, quick, tmp
     agent = Agent.load(moved)
     assert agent.config == config
     assert agent.problem == PROBLEM
-    assert agent.world.sizes.slots == 3  # the world of the run, not the shipped one with its 8 slots
-    assert Agent.load(moved, world=debug_world).world.sizes.slots == 3
+    assert agent.world.sizes.slots == 4  # the world of the run, not the shipped one with its 8 slots
+    assert Agent.load(moved, world=debug_world).world.sizes.slots == 4
     with pytest.raises(ValueError, match="learnt in another world than"):
         Agent.load(moved, world=cobra_shipped())
     shutil.rmtree(moved / "world")

@@ -32,9 +32,11 @@ def _bias(world):
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_and_its_caption_are_written(name, world, tmp_path, monkeypatch):
     monkeypatch.setattr(vision, "SCENES", 100)  # labels need not be exact here
+    options = {}
     if name == "solving":
-        monkeypatch.setattr(tasks, "REWARDED", ("clustering",))  # others are alike
-    assert write(FIGURES[name](world, RESULTS), name, tmp_path) == tmp_path / f"{name}.png"
+        monkeypatch.setattr(tasks, "REWARDED", ("goal_finding_new_shape",))  # others are alike
+        options["agents"] = {"goal_finding_new_shape": Agent.pretrained("goal_finding_new_position")}.__getitem__
+    assert write(FIGURES[name](world, RESULTS, **options), name, tmp_path) == tmp_path / f"{name}.png"
     with Image.open(tmp_path / f"{name}.png") as picture:
         assert picture.width > 1000
         assert np.asarray(picture.convert("RGB")).std() > 30.0
@@ -79,18 +81,6 @@ def test_a_folder_of_ones_own_gives_its_own_figure(world, tmp_path):
     shutil.copy(RESULTS / "explore_log.jsonl", tmp_path)
     drawn = FIGURES["emergence"](world, tmp_path)
     assert [line.get_label() for line in drawn.figure.axes[0].lines] == ["curious"]
-
-
-def test_the_figure_of_agents_takes_those_that_it_is_given(world, monkeypatch):
-    monkeypatch.setattr(tasks, "REWARDED", ("clustering",))
-    asked = []
-
-    def agents(task: str) -> Agent:
-        asked.append(task)
-        return Agent.pretrained("sorting")
-
-    FIGURES["solving"](world, RESULTS, agents=agents)
-    assert asked == ["clustering"]
 
 
 def test_a_world_of_other_actions_is_refused(world):

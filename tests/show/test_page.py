@@ -230,9 +230,9 @@ def test_a_mistake_is_one_sentence(results, tmp_path):
     file = picture(tmp_path / "file.png")
     with pytest.raises(FileNotFoundError, match="nowhere, which is no folder of results"):
         write_report(tmp_path / "report.html", tmp_path, tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=r"--out is .*, a folder"):
+    with pytest.raises(ValueError, match=r"--out is .*; it must be a path for a file, its name ending in .html"):
         write_report(tmp_path, tmp_path, results)
-    with pytest.raises(ValueError, match=r"--figures is .*, a file"):
+    with pytest.raises(ValueError, match=r"--figures is .*; it must be a path for a folder"):
         write_report(tmp_path / "report.html", file, results)
     for name, content, sentence in (
         ("vision.json", "{", "results/vision.json is not JSON"),

@@ -88,6 +88,9 @@ class Cobra:
 
     config: TaskConfig
 
+    def __post_init__(self) -> None:
+        make_planner(self.config)  # refuses a name that is none, before any work
+
     @property
     def policy(self) -> Policy:
         """How it acts: greedily."""

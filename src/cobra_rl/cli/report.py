@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from tyro.extras import literal_type_from_choices
 
+from cobra_rl.bounds import Output
+from cobra_rl.cli.options import OutFolder
 from cobra_rl.show.figures import FIGURES, write
 from cobra_rl.show.page.page import write_report
 from cobra_rl.show.results import RESULTS
@@ -29,7 +31,7 @@ class Figures:
     world: Path | None = None  # World that the figures are drawn from. Default: the shipped one.
     results: Path | None = None
     """Folder of results, such as OUT/results of `cobra reproduce`. Default: the published ones."""
-    out: Path = Path("runs", "figures")  # Output folder.
+    out: OutFolder = Path("runs", "figures")  # Output folder.
 
     def run(self, agents: Agents | None = None) -> None:
         """Draw, and say where figures lie; of all, those that can be drawn. `agents` solve the tasks in `solving`."""
@@ -56,9 +58,9 @@ class Report:
     world: Path | None = None  # World that the figures are drawn from. Default: the shipped one.
     results: Path | None = None
     """Folder of results, such as OUT/results of `cobra reproduce`. Default: the published ones."""
-    figures: Path = Path("runs", "figures")
+    figures: OutFolder = Path("runs", "figures")
     """Folder of the figures; those that are missing there are drawn first, which takes minutes."""
-    out: Path = Path("runs", "report.html")  # Output file.
+    out: Annotated[Path, Output(".html")] = Path("runs", "report.html")  # Output file.
 
     def run(self, agents: Agents | None = None) -> None:
         """Write the page, and say where it lies; `agents` are as in `Figures`."""

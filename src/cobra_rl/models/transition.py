@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
+from cobra_rl.bounds import Checked, Layers, NonNegative, Positive, Width
 from cobra_rl.models.nets import MLP, Lattice, Loss
 from cobra_rl.models.vision import PLACE, Images, Place, Slots, VisionModel
 
@@ -45,19 +46,19 @@ class Sizes(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TransitionConfig:
+class TransitionConfig(Checked):
     """The paper's transition model."""
 
-    hidden: tuple[int, ...] = (512, 512, 512)  # hidden layers of T_net
-    error_unit: float = 1.0  # unit, in squared pixels, in which e_pred and its squared error are learnt
+    hidden: Layers = (512, 512, 512)  # hidden layers of T_net
+    error_unit: Positive = 1.0  # unit, in squared pixels, in which e_pred and its squared error are learnt
 
 
 @dataclass(frozen=True)
 class LawConfig(TransitionConfig):
     """Ours, for the laptop: a law for all slots, and T_net also reads the click as seen from the slot's place."""
 
-    law: int = 64  # hidden units of the law
-    place_cost: float = 1.0  # cost of a change of place that the law does not explain, relative to other changes
+    law: Width = 64  # hidden units of the law
+    place_cost: NonNegative = 1.0  # cost of a change of place that the law does not explain, relative to other changes
 
 
 class Imagined(NamedTuple):

@@ -2,12 +2,13 @@
 
 import abc
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
+from cobra_rl.bounds import Bounds, Checked
 from cobra_rl.models.nets import Lattice, Loss
 
 Images = UInt8[Array, "B H W 3"]
@@ -49,12 +50,12 @@ PLACE = Place()
 
 
 @dataclass(frozen=True)
-class VisionModelConfig:
+class VisionModelConfig(Checked):
     """The sizes that every vision module has; the whole agent takes them from here."""
 
-    slots: int = 8  # K: six sprites, the background and a spare
-    latents: int = 8  # M, latents of a slot
-    size: int = 64  # H = W, pixels of the pictures
+    slots: Annotated[int, Bounds(2, 64)] = 8  # K: six sprites, the background and a spare
+    latents: Annotated[int, Bounds(1, 1024)] = 8  # M, latents of a slot
+    size: Annotated[int, Bounds(8, 1024)] = 64  # H = W, pixels of the pictures
 
 
 class LossWeights(NamedTuple):

@@ -1,12 +1,15 @@
 """Phase 3, want and act: an environment with reward -> a reward predictor; each seed is a run of its own."""
 
+import functools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from cobra_rl.agents.base import Agent, Playing, begin
@@ -16,22 +19,20 @@ from cobra_rl.config import TaskConfig
 from cobra_rl.environments import Problem, SparseReward
 from cobra_rl.evaluation.task import WINDOW, context, greedy_scores, normalised_reward, play_episodes, window_won
 from cobra_rl.models.world import WorldModel
+from cobra_rl.phases.schedules import check_memory
 from cobra_rl.runtime import storage
-from cobra_rl.runtime.run import Diverged, Report, Weights, open_run, run
+from cobra_rl.runtime.folder import open_run
+from cobra_rl.runtime.run import Diverged, Report, Weights, run
 from cobra_rl.runtime.typed import to_json
+from cobra_rl.runtime.weights import WEIGHTS, is_whole
+from cobra_rl.runtime.words import warn, working
 from cobra_rl.spriteworld.base import Environment
+from cobra_rl.spriteworld.env import Spriteworld
 from cobra_rl.worlds import SHIPPED, copy_world, find_world, world_record
 
 CONFIRM = 100  # greedy episodes that must confirm the 90 % of a window; also those of a check
 FINAL_SEED = 1905  # random seed of the greedy episodes at the end
-FREE = (
-    "steps",
-    "first_seed",
-    "seed_count",
-    "final",
-    "check_every",
-    "world.path",
-)  # may differ from one call to the next
+FREE = ("steps", "first_seed", "seed_count", "final", "world.path")  # may differ from one call to the next
 AGENTS: Mapping[str, Callable[[Any], Agent]] = {"cobra": Cobra}  # a learner of its own is a line here
 
 
@@ -45,6 +46,7 @@ class TaskPhase:
     save_every = 500
     evaluates = False
     compressed = False
+    keep = True
 
     agent: Agent
     env: Environment
@@ -57,14 +59,6 @@ class TaskPhase:
     notes: dict[str, Any] = field(  # an entry an episode in both lists; how soon it got to 90 %, confirmed
         default_factory=lambda: {"ends": [], "success": [], "confirmed": None, "next_try": 0, "capped": 0, "checks": []}
     )
-
-    def __post_init__(self):
-        env, knows = self.env, self.world.sizes
-        if env.image_size != knows.image or env.action_size != knows.action:
-            raise ValueError(
-                f"The environment has pictures of {env.image_size} pixels and actions of {env.action_size} dimensions; "
-                f"the world knows {knows.image} and {knows.action}. Take a world that was trained for it."
-            )
 
     def init(self) -> Playing:
         """Start with a fresh predictor in a fresh episode."""
@@ -127,7 +121,104 @@ def _kept(checks: Sequence[tuple[int, float]]) -> int | None:
     return checks[first][0] if first < len(checks) else None
 
 
-def solve(
+def check_fit(env: Environment, world: WorldModel) -> None:
+    """Refuse an environment that a world does not know how to see or to act in."""
+    knows = world.sizes
+    if env.image_size != knows.image or env.action_size != knows.action:
+        raise ValueError(
+            f"The environment has pictures of {env.image_size} pixels and actions of {env.action_size} dimensions; "
+            f"the world knows {knows.image} and {knows.action}. Take a world that was trained for it."
+        )
+    if isinstance(env, Spriteworld) and env.spec.capacity > knows.slots:
+        raise ValueError(
+            f"The environment {env.spec.name!r} has scenes of {env.spec.capacity} sprites, and the world sees only "
+            f"{knows.slots} things; take fewer sprites, or train a world with more --config.model.slots."
+        )
+
+
+@dataclass(frozen=True)
+class Solving:
+    """A task to be learnt: in which world, by whom, how long and where. A value: other processes can learn its seeds.
+
+    Each seed has so many rewarded `steps`, and `final` greedy episodes at the end in each mode. With `check_every`, the
+    greedy agent of the moment plays 100 fresh episodes each time so many steps are done.
+    """
+
+    config: TaskConfig
+    world: WorldModel
+    problem: Problem
+    folder: Path
+    seeds: range
+    steps: int
+    final: int
+    envs: Mapping[str, Environment]  # by mode
+    place: Path  # where the world came from
+    command: str  # for the records
+    check_every: int = 0
+
+    def __post_init__(self):
+        if self.config.agent not in AGENTS:
+            raise ValueError(f"There is no agent {self.config.agent!r}; choose one of {', '.join(AGENTS)}.")
+        for env in self.envs.values():
+            check_fit(env, self.world)
+        world, side, agent = self.world, self.world.sizes.image, AGENTS[self.config.agent](self.config)
+        image = jnp.zeros((side, side, 3), jnp.uint8)
+        check_memory(lambda: agent.init(jax.random.key(0), world, agent.observe(world, image)), "--config.memory")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What is asked for, as the records have it."""
+        asked = {"phase": "task", "problem": self.problem, "config": self.config, "world": world_record(self.place)}
+        more = {"first_seed": self.seeds.start, "seed_count": len(self.seeds), "final": self.final}
+        return asked | {"steps": self.steps} | more | {"check_every": self.check_every}
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the folder for this process; a run that was asked for something else is refused."""
+        defaults = {"problem": Problem(self.problem.task), "config": TaskConfig(), "check_every": 0}
+        with open_run(self.folder, self.settings, defaults, free=FREE, command=self.command):
+            if self.place != SHIPPED:
+                copy_world(self.place, self.folder / "world")
+            yield
+
+    def learn(self, seed: int) -> dict[str, Any]:
+        """Learn one seed and score it; scores that were measured before are read, if their weights are there."""
+        folder = self.folder / f"seed{seed}"
+        number = f" ({seed - self.seeds.start + 1} of {len(self.seeds)})" if len(self.seeds) > 1 else ""
+        title = f"{self.problem.task}, seed {seed}{number}"
+        path, asked = folder / "scores.json", {"steps": self.steps, "final": self.final}
+        known = _known(path, asked | {"row": dict})
+        if known and any(is_whole(weights.parent) for weights in folder.glob(f"*/{WEIGHTS}")):
+            print(f"{title}: finished, {self.steps:,} steps are done in {folder}", flush=True)
+            return known["row"]
+        env = SparseReward(self.envs["train"]) if self.problem.sparse else self.envs["train"]
+        world = self.world if self.problem.exploration_policy else self.world.without_policy()
+        agent, cap = AGENTS[self.config.agent](self.config), self.config.reward_cap
+        phase = TaskPhase(agent, env, world, seed, self.steps, title, cap, self.check_every)
+        state = run(phase, folder)
+        if capped := phase.notes["capped"]:
+            above = f"above config.reward_cap ({cap:g}) and were learnt as that"
+            print(f"{title}: {capped} rewards were {above}.", flush=True)
+        with working(f"{title}: {self.final} greedy episodes in each mode"):
+            scores = greedy_scores(agent.policy, agent.params(world, state.agent), self.envs, self.final, FINAL_SEED)
+        row = phase.summary() | scores
+        storage.write_json(path, asked | {"row": row})
+        return row
+
+    def solve(self) -> dict[str, Any]:
+        """Learn all seeds, one after the other, and compare; return result.json."""
+        with self.held():
+            began, compared = time.monotonic(), _compared(self.folder, self.envs, self.final)
+            rows = [self.learn(seed) for seed in self.seeds]
+            rows = [row | normalised_reward(row, compared) for row in rows]
+            minutes = (time.monotonic() - began) / 60
+            asked = {"command": self.command} | to_json(self.settings)
+            result = asked | {"minutes": minutes, "context": compared, "seeds": rows}
+            storage.write_json(self.folder / "result.json", result)
+        return result
+
+
+def prepare(
     config: TaskConfig,
     world: WorldModel,
     problem: Problem,
@@ -139,72 +230,59 @@ def solve(
     world_folder: Path | str | None = None,
     command: str = "python",
     check_every: int = 0,
-) -> dict[str, Any]:
-    """Learn a task in `folder`; the same call goes on where the last one stopped, and more steps or seeds add to it.
-
-    Each seed has so many rewarded `steps`, and `final` greedy episodes at the end in each mode. `envs` are by
-    default the problem's, and `world_folder`, where the world came from, the shipped one. With `check_every`, the
-    greedy agent of the moment plays 100 fresh episodes each time so many steps are done. Returns result.json.
-    """
-    if config.agent not in AGENTS:
-        raise ValueError(f"There is no agent {config.agent!r}; choose one of {', '.join(AGENTS)}.")
-    place = find_world(world_folder)
-    settings = {"phase": "task", "problem": problem, "config": config, "world": world_record(place), "steps": steps}
-    settings |= {"first_seed": seeds.start, "seed_count": len(seeds), "final": final, "check_every": check_every}
-    defaults = {"problem": Problem(problem.task), "config": TaskConfig()}
-    open_run(folder, settings, defaults, free=FREE, command=command)
-    if place != SHIPPED:
-        copy_world(place, folder / "world")
+) -> Solving:
+    """Say what is to be learnt; `envs` are by default the problem's, and the world came by default with the package."""
     envs = problem.environments() if envs is None else envs
-    train_env = SparseReward(envs["train"]) if problem.sparse else envs["train"]
-    used = world if problem.exploration_policy else world.without_policy()
-    agent, began = AGENTS[config.agent](config), time.monotonic()
-    compared = _compared(folder, envs, final)
-    rows = []
-    for number, seed in enumerate(seeds):
-        title = f"{problem.task}, seed {seed}" + (f" ({number + 1} of {len(seeds)})" if len(seeds) > 1 else "")
-        phase = TaskPhase(agent, train_env, used, seed, steps, title, config.reward_cap, check_every)
-        rows.append(_finish(phase, folder / f"seed{seed}", envs, final, compared))
-    minutes = (time.monotonic() - began) / 60
-    result = {"command": command} | to_json(settings) | {"minutes": minutes, "context": compared, "seeds": rows}
-    storage.write_json(folder / "result.json", result)
-    return result
+    place = find_world(world_folder)
+    return Solving(config, world, problem, folder, seeds, steps, final, envs, place, command, check_every)
 
 
-def _finish(
-    phase: TaskPhase, folder: Path, envs: Mapping[str, Environment], final: int, compared: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Run one seed to its end and score it; scores that were measured before are read."""
-    path, asked = folder / "scores.json", {"steps": phase.steps, "final": final, "check_every": phase.check_every}
-    if known := _known(path, asked):
-        print(f"{phase.title}: finished, {phase.steps:,} steps are done in {folder}", flush=True)
-        return known["row"]
-    state = run(phase, folder)
-    if capped := phase.notes["capped"]:
-        above = f"above config.reward_cap ({phase.reward_cap:g}) and were learnt as that"
-        print(f"{phase.title}: {capped} rewards were {above}.", flush=True)
-    print(f"{phase.title}: {final} greedy episodes in each mode", flush=True)
-    params = phase.agent.params(phase.world, state.agent)
-    scores = greedy_scores(phase.agent.policy, params, envs, final, FINAL_SEED)
-    row = phase.summary() | scores | normalised_reward(scores, compared)
-    storage.write_json(path, asked | {"row": row})
-    return row
+def solve(*args: Any, **options: Any) -> dict[str, Any]:
+    """Learn a task, see `prepare`; the same call goes on where the last one stopped, and more steps or seeds add to it.
+
+    Returns result.json.
+    """
+    return prepare(*args, **options).solve()
+
+
+def learn_elsewhere(solvings: Sequence[Solving], workers: int, address: str | None = None) -> None:
+    """Learn all seeds of several tasks in Ray's processes, as many at a time as there are workers.
+
+    They write into the folders of the tasks, which on a cluster all machines must see; there `solve` finds them done.
+    """
+    from cobra_rl.runtime.ray_tasks import spread
+
+    jobs = {f"{each.problem.task}, seed {seed}": (each, seed) for each in solvings for seed in each.seeds}
+    with ExitStack() as stack:
+        for each in solvings:
+            stack.enter_context(each.held())
+        calls = {name: functools.partial(each.learn, seed) for name, (each, seed) in jobs.items()}
+        logs = {name: each.folder / f"seed{seed}" for name, (each, seed) in jobs.items()}
+        spread(calls, logs, workers, address)
 
 
 def _compared(folder: Path, envs: Mapping[str, Environment], final: int) -> dict[str, Any]:
     """Measure what to compare with, once for all seeds."""
     path, asked = folder / "context.json", {"final": final}
-    if known := _known(path, asked):
+    if known := _known(path, asked | {"context": dict}):
         return known["context"]
-    print(f"What to compare with: {final} episodes of a random policy and of one that knows all", flush=True)
-    found = context(envs, final, FINAL_SEED)
+    with working(f"What to compare with: {final} episodes of a random policy and of one that knows all"):
+        found = context(envs, final, FINAL_SEED)
     if not all(np.isfinite(value) for scores in found.values() for value in scores.values()):
         raise Diverged("The environment gives rewards that are not finite; correct its task first.")
     storage.write_json(path, asked | {"context": found})
     return found
 
 
-def _known(path: Path, asked: Mapping[str, int]) -> dict[str, Any] | None:
-    """Read what was measured before, if the same was asked for then."""
-    known = storage.read_json(path) if path.exists() else {}
-    return known if asked.items() <= known.items() else None
+def _known(path: Path, asked: Mapping[str, int | type]) -> dict[str, Any] | None:
+    """Read what was measured before, if it has what is asked for: values, or anything of a type."""
+    try:
+        known = storage.read_json(path) if path.exists() else {}
+    except ValueError as error:
+        warn(f"{error} What it held is measured again.")
+        return None
+    fits = (
+        isinstance(known.get(name), value) if isinstance(value, type) else known.get(name) == value
+        for name, value in asked.items()
+    )
+    return known if all(fits) else None

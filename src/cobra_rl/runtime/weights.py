@@ -47,6 +47,29 @@ def load_weights(folder: Path, like: Any, kind: str) -> Any:
     return tree
 
 
+def is_saved(folder: Path, tree: Any, config: dict[str, Any], kind: str, exactly: bool = True) -> bool:
+    """Return whether a folder holds whole weights of this kind; `exactly`: these ones, to the bit."""
+    if not is_whole(folder):
+        return False
+    try:
+        known = read_config(folder, kind)
+    except WeightsError:
+        return False
+    _, metadata = storage.from_bytes(_read(folder / WEIGHTS))
+    same = metadata.get("sha256") == storage.checksum(storage.flatten(tree), {"kind": kind})
+    return not exactly or (same and known == config)
+
+
+def is_whole(folder: Path) -> bool:
+    """Return whether the weights in a folder are undamaged, whatever they are of."""
+    try:
+        tensors, metadata = storage.from_bytes(_read(folder / WEIGHTS))
+        kind = storage.read_json(folder / CONFIG)["kind"]
+    except (ValueError, KeyError):
+        return False
+    return metadata.get("sha256") in (None, storage.checksum(tensors, {"kind": kind}))  # older ones have none
+
+
 def read_config(folder: Path, kind: str) -> dict[str, Any]:
     """Read the configuration that was given to `save_weights`; `WeightsError` if it is of another kind."""
     path = folder / CONFIG
@@ -54,7 +77,7 @@ def read_config(folder: Path, kind: str) -> dict[str, Any]:
     try:
         config = json.loads(text)
         found, version = config.pop("kind"), config.pop("version")
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise WeightsError(f"{path} is not the configuration of weights: it must have a kind and a version.") from error
     if found != kind:
         raise WeightsError(f"The weights in {folder} are of kind {found!r} and not {kind!r}.")

@@ -13,20 +13,27 @@ All files are optional. The published results lie in `RESULTS`; a researcher's o
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+from cobra_rl.bounds import Bounds, Checked, Seed, Share, conform
 from cobra_rl.evaluation.statistics import Exact, Summary, or_never, summary
 from cobra_rl.runtime.storage import write_json
 from cobra_rl.spriteworld.names import MODES, SUITE, TASKS
 
 RESULTS = Path(__file__).parents[1] / "results"  # published, and shipped with the package
 AGENTS = ("solve", "mpo_handheld", "mpo_raw")  # folders of results: one per agent, a file per task
+COMPARED = ("random", "bound")  # what agents are compared with
 MAIN_PLACE = "paper/exploration/train"  # the scenes of vision.json that its targets are about
 
 Record = Mapping[str, Any]  # a file as JSON has it
-Metrics = Mapping[str, float | list[float] | None]  # None: does not exist there, such as FG-ARI of single sprites
+Metrics = Mapping[str, float | Sequence[float] | None]  # None: does not exist there, such as FG-ARI of single sprites
+
+Stored = dict[str, float | tuple[float, ...] | None]  # `Metrics`, as they are read
+Number = Annotated[int, Bounds(0, 10**9)]
+ByMode = dict[str, Share]  # train, test
 
 
 class Metric(NamedTuple):
@@ -83,33 +90,42 @@ TASK: dict[str, Metric] = {
 }
 
 
-class Evaluation(NamedTuple):
+@dataclass(frozen=True)
+class Evaluation(Checked):
     """What `cobra evaluate vision` or `cobra evaluate explore` measured."""
 
     source: str  # the file, as a reader of the folder finds it
     command: str
-    metrics: Mapping[str, Any]  # `Metrics`; of vision, those of each place "variant/task/mode"
+    metrics: Stored | dict[str, Stored]  # of vision, those of each place "variant/task/mode"
 
     @property
     def main(self) -> Metrics:
         """Of vision: the metrics of the held-out exploration scenes; of the first place if those were not measured."""
-        return self.metrics.get(MAIN_PLACE) or next(iter(self.metrics.values()))
+        places: Any = self.metrics
+        return places.get(MAIN_PLACE) or next(iter(places.values()))
 
 
-class SeedResult(NamedTuple):
+@dataclass(frozen=True)
+class SeedResult(Checked):
     """What one seed of a task came to. Only a run that learnt has the last five."""
 
-    seed: int
-    success: Mapping[str, float]  # share of greedy episodes, by mode
-    normalised_reward: Mapping[str, float]  # by mode: 0 for a random policy, 1 for the bound; empty: not measured
-    steps_to_90: int | None = None  # None: never
-    episodes_to_90: int | None = None
-    ends: tuple[int, ...] = ()  # the step at which each training episode ended
+    seed: Seed
+    success: ByMode  # share of greedy episodes
+    normalised_reward: dict[str, float]  # by mode: 0 for a random policy, 1 for the bound; empty: not measured
+    steps_to_90: Number | None = None  # None: never
+    episodes_to_90: Number | None = None
+    ends: tuple[Number, ...] = ()  # the step at which each training episode ended
     solved: tuple[bool, ...] = ()  # whether it succeeded
-    steps_to_90_kept: int | None = None  # from here on the greedy agent solved 90 % at every check
+    steps_to_90_kept: Number | None = None  # from here on the greedy agent solved 90 % at every check
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.ends) != len(self.solved):
+            raise ValueError(f"seed {self.seed} has {len(self.ends)} ends of episodes and {len(self.solved)} successes")
 
 
-class TaskResult(NamedTuple):
+@dataclass(frozen=True)
+class TaskResult(Checked):
     """The result.json of `cobra solve`, or what `cobra evaluate RUN` measured of a run."""
 
     source: str
@@ -117,11 +133,11 @@ class TaskResult(NamedTuple):
     task: str
     variant: str
     is_sparse: bool
-    steps: int  # rewarded steps that each seed had
-    episodes: int  # greedy episodes in each mode
+    steps: Number  # rewarded steps that each seed had
+    episodes: Number  # greedy episodes in each mode
     learnt: bool  # whether it says how soon the seeds got to 90 %
     checked: bool  # whether it says from when on the greedy agent kept to 90 %
-    context: Mapping[str, Mapping[str, float]]  # "random" and "bound": their success by mode
+    context: dict[str, ByMode]  # "random" and "bound": their success
     seeds: tuple[SeedResult, ...]
 
     @property
@@ -156,7 +172,7 @@ def read_vision(results: Path) -> Evaluation | None:
     def build(source: str, record: Record) -> Evaluation:
         places = record["figures"]
         if not places or not all(isinstance(metrics, dict) for metrics in places.values()):
-            raise ValueError("its figures are to be metrics by place")
+            raise ValueError("its figures must be metrics by place")
         return Evaluation(source, record["command"], places)
 
     return _read(results, "vision.json", "an evaluation of vision", build)
@@ -166,7 +182,7 @@ def read_explore(results: Path, name: str = "explore") -> Evaluation | None:
     """Reads an evaluation of imagination and curiosity; None if the folder has none."""
 
     def build(source: str, record: Record) -> Evaluation:
-        return Evaluation(source, record["command"], dict(record["figures"]))
+        return Evaluation(source, record["command"], conform(Stored, record["figures"], "its figures"))
 
     return _read(results, f"{name}.json", "an evaluation of the exploration phase", build)
 
@@ -201,9 +217,10 @@ def read_log(results: Path, file: str) -> list[Record] | None:
     if not path.exists():
         return None
     try:
-        return [json.loads(line) for line in path.read_text().splitlines()]
-    except ValueError as error:
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+    except (ValueError, OSError, RecursionError) as error:
         raise ValueError(f"{path} is not a log of JSON lines: {error}.") from error
+    return [conform(dict[str, float | None], line, f"{path}, line {number},") for number, line in enumerate(lines, 1)]
 
 
 def task_result(record: Record | TaskResult, source: str = "") -> TaskResult:
@@ -212,19 +229,21 @@ def task_result(record: Record | TaskResult, source: str = "") -> TaskResult:
         return record
     if not record.get("seeds"):
         raise ValueError("it holds no seeds")
-    problem = record["problem"]
+    problem, seeds = record["problem"], record["seeds"]
+    compared = conform(dict[str, dict[str, float]], record.get("context", {}), "its context")
+    context = {name: {mode: compared[name][mode] for mode in MODES} for name in COMPARED if name in compared}
     return TaskResult(
         source,
         record.get("command", ""),
         problem["task"],
         problem.get("variant", "paper"),
         bool(problem.get("sparse")),
-        record["steps"],
-        record.get("episodes", record["final"]),
-        "steps_to_90" in record["seeds"][0],
-        "steps_to_90_kept" in record["seeds"][0],
-        record.get("context", {}),
-        tuple(_seed_result(seed) for seed in record["seeds"]),
+        record["steps"] or 0,  # none: a saved agent
+        record["episodes"] if "episodes" in record else record["final"],
+        "steps_to_90" in seeds[0],
+        "steps_to_90_kept" in seeds[0],
+        context,
+        tuple(_seed_result(seed) for seed in seeds),
     )
 
 
@@ -253,7 +272,7 @@ def _read(results: Path, file: str, kind: str, build: Callable[[str, Record], An
         return None
     try:
         record = json.loads(path.read_text())
-    except ValueError as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}.") from error
     if not isinstance(record, dict) or not record.get("command"):
         raise ValueError(f"{path} does not say which command made it.")

@@ -22,9 +22,9 @@ def share(value: Exact | float) -> str:
     return percent(value).replace(" ", "")
 
 
-def shown(metric: Metric, value: float | list[float] | None) -> str:
+def shown(metric: Metric, value: float | Sequence[float] | None) -> str:
     """Writes the value of a metric: a share in percent, all else with three digits; "-" if there is none."""
-    if isinstance(value, list):
+    if isinstance(value, Sequence):
         return ", ".join(shown(metric, item) for item in value)
     if value is None or math.isnan(value):
         return "-"

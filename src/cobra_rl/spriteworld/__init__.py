@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from cobra_rl.spriteworld.scenes import SpriteDistribution
     from cobra_rl.spriteworld.sprites import FACTORS, SHAPES, Sprites
     from cobra_rl.spriteworld.suite import EnvSpec, env_spec, hue_range
-    from cobra_rl.spriteworld.tasks import Clustering, FindGoal, NoReward, Sum
+    from cobra_rl.spriteworld.tasks import Clustering, FarApart, FindGoal, NoReward, Sum
 
 # No submodule may share its name with an export: importing it would put the module in the export's place.
 _NAMES_OF_MODULE = {
@@ -23,7 +23,7 @@ _NAMES_OF_MODULE = {
     "scenes": "SpriteDistribution",
     "sprites": "FACTORS SHAPES Sprites",
     "suite": "EnvSpec env_spec hue_range",
-    "tasks": "Clustering FindGoal NoReward Sum",
+    "tasks": "Clustering FarApart FindGoal NoReward Sum",
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names.split()}
 __all__ = sorted(_MODULE_OF_NAME)  # pyright: ignore[reportUnsupportedDunderAll]

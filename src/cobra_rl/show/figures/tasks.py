@@ -1,10 +1,10 @@
 """The tasks: performance, robustness and data efficiency, with ablations; the agent at play; learning curves."""
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import jax
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 
 from cobra_rl.agent import Agent
 from cobra_rl.evaluation.statistics import Summary, bootstrap_interval, count, interquartile_mean
-from cobra_rl.evaluation.task import CONTEXT, WINDOW
+from cobra_rl.evaluation.task import CONTEXT, WINDOW, episodes
 from cobra_rl.models.world import WorldModel
 from cobra_rl.show.figures.style import COLORS, Drawn, caption, label, show, write
-from cobra_rl.show.films import Frame, beside, film, picture, play, save_gif
+from cobra_rl.show.films import Frame, beside, film, picture, save_gif
 from cobra_rl.show.results import Record, Suite, TaskResult, read_suite, task_result
 from cobra_rl.spriteworld import make
 from cobra_rl.spriteworld.base import Environment
@@ -32,7 +32,7 @@ SPARSE_KINDS = {"solve-sparse": ("cobra", "value predictor"), "solve-sparse-rewa
 POINTS = 60  # of an average curve
 FRAMES, SIZE, SEED = 5, 160, 3  # of `solving`
 FILM_FRAMES, FPS, FILM_SEED = 60, 4.0, 7  # of the film of a run
-TRIES = 50  # episodes to look through for one that is long enough
+TRIES = 8  # episodes to look through for one that is long enough
 
 
 def performance(_: WorldModel, results: Path) -> Drawn:
@@ -216,12 +216,9 @@ def _success(solved: Sequence[bool]) -> Float[np.ndarray, " N"]:
 
 
 def _frames(agent: Agent, task: str, mode: str) -> list[Frame]:
-    env, key = make(task, mode), jax.random.key(SEED)
-    episode = play(agent.policy, agent.params, env, key)
-    for number in range(1, TRIES + 1):
-        if len(episode.actions) >= FRAMES - 1:
-            break
-        episode = play(agent.policy, agent.params, env, jax.random.fold_in(key, number))
+    env = make(task, mode)
+    played = list(itertools.islice(episodes(agent.policy, agent.params, env, SEED), TRIES))
+    episode = next((each for each in played if len(each.actions) >= FRAMES - 1), played[-1])
     actions = [*episode.actions, None]
     chosen = np.linspace(0, len(actions) - 1, FRAMES).round().astype(int)
     return [picture(env, episode.states[i], SIZE, actions[i]) for i in chosen]

@@ -5,12 +5,13 @@ import functools
 import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
 from cobra_rl.agent import TASKS, Agent
+from cobra_rl.bounds import Output, conform
 from cobra_rl.runtime.storage import write_atomically
 from cobra_rl.show.figures import FIGURES, DrawFigure, solving, write
 from cobra_rl.show.figures.style import caption
@@ -60,10 +61,9 @@ def write_report(
     """
     if not results.is_dir():
         raise FileNotFoundError(f"--results is {results}, which is no folder of results.")
-    if out.is_dir():
-        raise ValueError(f"--out is {out}, a folder; it must be the name of a file, such as runs/report.html.")
-    if figures.exists() and not figures.is_dir():
-        raise ValueError(f"--figures is {figures}, a file; it must be a folder.")
+    conform(Annotated[Path, Output(".html")], out, "--out")
+    conform(Annotated[Path, Output(folder=True)], figures, "--figures")
+    build(results, {}, {})  # refuses damaged results before figures are drawn, which takes minutes
     drawers = dict(FIGURES)
     if agents is not None and "solving" in drawers:
         drawers["solving"] = functools.partial(solving, agents=agents)
