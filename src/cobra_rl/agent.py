@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Key
 
 from cobra_rl.agents.base import Policy
 from cobra_rl.agents.cobra import CobraParams, choose_batch, cobra_policy, reward_weights
-from cobra_rl.bounds import Checked, Count, Seed, Share, Width, conform, from_json
+from cobra_rl.bounds import Checked, Count, Often, Seed, Share, Width, conform, from_json
 from cobra_rl.config import TASK, TaskConfig
 from cobra_rl.environments import Problem, as_environment
 from cobra_rl.models.reward import Reward, RewardConfig
@@ -49,6 +49,7 @@ class TaskSettings(Checked):
     first_seed: Seed = 0
     seed_count: Count = 1
     final: Count | None = None
+    check_every: Often = 0  # steps between two checks of the greedy agent; 0: none
 
 
 class Agent:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import tyro
 
 from cobra_rl.agent import Agent
-from cobra_rl.bounds import Bounds, Seed
+from cobra_rl.bounds import Often, Seed
 from cobra_rl.cli.options import (
     Episodes,
     OutFolder,
@@ -61,7 +61,7 @@ class Solve:
     workers: Workers = 2  # Number of seeds side by side, with Ray on this machine.
     address: str | None = None  # Address of a Ray cluster, such as auto; --out must be on a disk that all machines see.
     final: Episodes = 200  # Greedy episodes at the end, in each mode.
-    check_every: Annotated[int, Bounds(0, 10**6)] = 0
+    check_every: Often = 0
     """Steps between two checks of the greedy agent of the moment, 100 fresh episodes each. Default: none."""
     out: OutFolder | None = None
     """Output folder; with `all`, the parent of one folder per task. Default: runs/solve/TASK[-OPTIONS]."""
