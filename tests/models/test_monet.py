@@ -135,3 +135,9 @@ def test_the_paper_preset_is_the_papers():
     model = eqx.filter_eval_shape(Monet, config.model, KEY)
     assert isinstance(model.attention, attention.ScopeAttention)
     assert [conv.kernel.shape[-1] for conv in model.attention.unet.down] == [32, 32, 64, 64, 64]
+
+
+def test_latents_have_the_names_of_factors_where_they_are_factors_by_construction(model):
+    factored = ["angle, sine", "shape 1", "shape 2", "shape 3"]
+    assert model.latent_names[8:] == (factored if model.place else [])
+    assert len(model.latent_names) == model.config.latents

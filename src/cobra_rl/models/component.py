@@ -20,6 +20,7 @@ relu = jax.nn.relu
 
 # Latents of a slot, after those of PLACE (0, 1): where each factor begins
 HUE, TONE, SIZE, ANGLE, SHAPE = 2, 4, 6, 7, 9
+FACTOR_NAMES = ["hue, cosine", "hue, sine", "saturation", "brightness", "size", "angle, cosine", "angle, sine"]
 SPRITE = 8.0  # 1 / about half the width of a sprite, in the coordinates of `coordinates`
 AREA = 0.017  # of a sprite, as a share of the frame
 RINGS = 6

@@ -15,9 +15,26 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from cobra_rl.bounds import Bounds, Positive, Width
 from cobra_rl.models.attention import ScopeAttention, SeededAttention
-from cobra_rl.models.component import SHAPE, BroadcastDecoder, ConvEncoder, FactoredDecoder, FactoredEncoder
+from cobra_rl.models.component import (
+    FACTOR_NAMES,
+    SHAPE,
+    BroadcastDecoder,
+    ConvEncoder,
+    FactoredDecoder,
+    FactoredEncoder,
+)
 from cobra_rl.models.nets import Lattice, Loss
-from cobra_rl.models.vision import PLACE, Decoded, Images, LossWeights, Place, Slots, VisionModel, VisionModelConfig
+from cobra_rl.models.vision import (
+    PLACE,
+    PLACE_NAMES,
+    Decoded,
+    Images,
+    LossWeights,
+    Place,
+    Slots,
+    VisionModel,
+    VisionModelConfig,
+)
 
 Rgb = tuple[Positive, Positive, Positive]
 Channels = Annotated[tuple[Width, ...], Bounds(1, 8)]
@@ -82,6 +99,14 @@ class Monet(VisionModel):
     def place(self) -> Place | None:
         """Where a slot is: the centred decoder draws around two latents; MONet's own has no such agreement."""
         return PLACE if self.config.decoder_patch else None
+
+    @property
+    def latent_names(self) -> list[str]:
+        """Name the factors, if latents are factors by construction."""
+        if not (self.config.encoder_window and self.config.decoder_patch):
+            return super().latent_names
+        shapes = [f"shape {index + 1}" for index in range(self.config.latents - SHAPE)]
+        return [*PLACE_NAMES, *FACTOR_NAMES, *shapes]
 
     @property
     def patch(self) -> int:

@@ -47,6 +47,7 @@ class Place:
 
 
 PLACE = Place()
+PLACE_NAMES = ["place, left to right", "place, down to up"]
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,14 @@ class VisionModel(eqx.Module):
     def patch(self) -> int:
         """The side, in pixels, of the patches that V_dec can draw one by one; 0: only whole pictures."""
         return 0
+
+    @property
+    def latent_names(self) -> list[str]:
+        """What each latent of a slot is called: a number, unless the module knows better."""
+        names = [f"latent {index}" for index in range(self.config.latents)]
+        if self.place is not None:
+            names[self.place.first : self.place.first + 2] = PLACE_NAMES
+        return names
 
     @abc.abstractmethod
     def encode(self, images: Images) -> Slots:
