@@ -56,11 +56,11 @@ def play(
     envs = jax.vmap(lambda key, step: auto_reset(env, key, step))(reset_keys, after)
     draw = jax.vmap(env.draw)
     next_image = draw(after.state)
-    collected = Collected(Transitions(state.slots, action, next_image), _hits(after.info, draw(state.envs), next_image))
+    collected = Collected(Transitions(state.slots, action, next_image), hits(after.info, draw(state.envs), next_image))
     return ExplorerState(envs, vision.encode(draw(envs)), key), collected
 
 
-def _hits(info: dict[str, Array], before: Array, after: Array) -> Float[Array, ""]:
+def hits(info: dict[str, Array], before: Array, after: Array) -> Float[Array, ""]:
     """Return the share of actions that moved something: as the environment says, or else as the pictures show."""
     if "moved" in info:
         return jnp.mean(info["moved"] >= 0)
