@@ -183,6 +183,11 @@ class BaselineConfig:
         """Which of the four baselines this is, as results call it."""
         return BASELINES[self.features, self.policy]
 
+    @property
+    def uses_world(self) -> bool:
+        """Whether a world model is used at all."""
+        return self.name != "mpo_raw"
+
 
 BASELINES = {  # the paper's "MPO raw" and "MPO handheld", and the two in between
     ("pixels", "raw"): "mpo_raw",
@@ -203,8 +208,8 @@ BASELINE: dict[str, BaselineConfig] = {
     ),
     "debug": BaselineConfig(
         networks=ActorCriticConfig(
-            slot_actor=(8,), slot_actor_whole=(8,), slot_critic=(8,), slot_critic_whole=(8,), channels=(4,), hidden=(8,),
-            shrink=4,
+            slot_actor=(8,), slot_actor_whole=(8,), slot_critic=(8,), slot_critic_whole=(8,),
+            channels=(4,), hidden=(8,), shrink=4,
         ),
         samples=4, target_every=2, batch=8, replay_ratio=4.0, capacity=64, first=8, envs=4, save_every=40,
     ),

@@ -98,7 +98,7 @@ def test_watching_shows_scene_slots_and_imagination(agent, tmp_path):
 def test_a_finished_run_is_drawn(agent, tmp_path):
     result = json.loads((RESULTS / "demo.json").read_text())
     envs = {mode: make("goal_finding_new_shape", mode) for mode in ("train", "test")}
-    curve_file, film_file = report_result(result, tmp_path, agent, envs)
+    curve_file, film_file = report_result(result, tmp_path, agent.policy, agent.params, envs)
     with Image.open(film_file) as gif:
         assert gif.n_frames <= FRAMES
         assert gif.width > 2 * gif.height * 0.9

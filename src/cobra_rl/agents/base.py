@@ -46,20 +46,25 @@ class Experience(NamedTuple):
 
 
 @runtime_checkable
-class Agent(Protocol):
-    """A learner. All functions are pure; `State` is any pytree."""
+class Learner(Protocol):
+    """What scoring and saving need of a learner; `frozen` is what learning does not change, such as the world model."""
 
     @property
     def policy(self) -> Policy: ...  # how it acts when it is not learning
-
-    # A fresh state. `frozen` is what learning does not change, such as the world model.
-    def init(self, key: PRNGKeyArray, frozen: Any, observation: Any) -> Any: ...
 
     # What `policy` needs
     def params(self, frozen: Any, state: Any) -> Params: ...
 
     # What is to be kept of the state; its `kind` also names the folder
     def weights(self, frozen: Any, state: Any) -> Weights: ...
+
+
+@runtime_checkable
+class Agent(Learner, Protocol):
+    """A learner that takes one step of one environment at a time. All functions are pure; `State` is any pytree."""
+
+    # A fresh state
+    def init(self, key: PRNGKeyArray, frozen: Any, observation: Any) -> Any: ...
 
     # What the agent keeps of a picture: COBRA its slots, another agent the picture itself
     def observe(self, frozen: Any, image: UInt8[Array, "H W 3"]) -> Any: ...

@@ -31,7 +31,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cobra_rl.agents.base import Policy
 from cobra_rl.config import BaselineConfig
-from cobra_rl.models.actor_critic import ActorCritic, Gaussian, Observation
+from cobra_rl.models.actor_critic import ActorCritic, Gaussian
 from cobra_rl.models.nets import Loss
 from cobra_rl.models.transition import Sizes
 from cobra_rl.models.world import WorldModel

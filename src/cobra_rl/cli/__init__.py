@@ -16,6 +16,7 @@ from cobra_rl.runtime.signals import Stopped
 # The file of this folder and the class in it, imported only if the command is asked for; a line of help.
 COMMANDS = {
     "solve": ("solve:Solve", "Want and act: learn a task from reward."),
+    "baseline": ("baseline:Baseline", "Learn a task without a model: the paper's MPO."),
     "watch": ("watch:Watch", "Film an agent beside what it sees and imagines."),
     "play-random": ("watch:PlayRandom", "Film a world under random pushes."),
     "train vision": ("train:TrainVision", "Look: train the vision module."),

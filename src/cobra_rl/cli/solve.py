@@ -86,6 +86,6 @@ class Solve:
             print("Drawing the learning curve and filming the agent", flush=True)
             agent = Agent.load(folder)
             assert agent.problem is not None
-            curve, film = report_result(result, folder, agent, agent.problem.environments())
+            curve, film = report_result(result, folder, agent.policy, agent.params, agent.problem.environments())
             shown += f"\nLearning curve: {curve}\nFilm: {film}"
         print(shown)

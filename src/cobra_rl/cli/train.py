@@ -97,9 +97,14 @@ class TrainExplore(Training):
 
     def _ray_actors(self, config: ExploreConfig, env: Any, seen: Path) -> Any:
         check_range("actors", self.actors, 1)
-        try:
-            from cobra_rl.runtime.ray_actors import RayActors
-        except ImportError as error:
-            raise ValueError("--runtime ray needs Ray; install it with pip install 'cobra-rl[ray]'.") from error
         functions = explore.actor_functions(config, env, 1)
-        return RayActors(*functions, load_vision(seen), self.actors, self.seed + 2, self.address)
+        return ray_actors(*functions, load_vision(seen), self.actors, self.seed + 2, self.address)
+
+
+def ray_actors(begin: Any, play: Any, parts: Any, count: int, seed: int, address: str | None) -> Any:
+    """Start actors as Ray processes; without Ray, a ValueError says how to install it."""
+    try:
+        from cobra_rl.runtime.ray_actors import RayActors
+    except ImportError as error:
+        raise ValueError("--runtime ray needs Ray; install it with pip install 'cobra-rl[ray]'.") from error
+    return RayActors(begin, play, parts, count, seed, address)

@@ -7,8 +7,8 @@ Both are the same kind of network, an MLP for each slot, the sum, and an MLP for
     f(x) = f_whole( sum_k f_each(x^k) ),   and in the critic f_each reads (x^k, a)
 
 A picture is one such slot: what a small network, the eye, makes of it. The paper's eye is convolutional; ours, for the
-laptop, reads patches that do not overlap, which a CPU learns several times as fast. Actions are in [0, 1]^A; the Gaussian
-is not squashed, so that its samples may lie outside, and the critic is asked about clipped actions only.
+laptop, reads patches that do not overlap, which a CPU learns several times as fast. Actions are in [0, 1]^A. The
+Gaussian is not squashed: its samples may lie outside, and the critic is asked about clipped actions only.
 """
 
 from dataclasses import dataclass
