@@ -6,7 +6,7 @@
     explore_log.jsonl     the log of `cobra train explore`; likewise explore_random_log.jsonl, explore_whole_log.jsonl
     demo.json             the result of `make demo`
     solve/TASK.json       the result of `cobra solve TASK`, or a run of it, solve/TASK/; with options solve/TASK-OPTIONS
-    mpo_handheld/, mpo_raw/   the same for the paper's baselines
+    mpo_raw/, mpo_features/, mpo_policy/, mpo_handheld/   the same for `cobra baseline`, by `BASELINES` in config.py
 
 All files are optional. The published results lie in `RESULTS`; a researcher's own folder has the same layout.
 """
@@ -22,7 +22,8 @@ from cobra_rl.runtime.storage import write_json
 from cobra_rl.spriteworld.names import MODES, SUITE, TASKS
 
 RESULTS = Path(__file__).parents[1] / "results"  # published, and shipped with the package
-AGENTS = ("solve", "mpo_handheld", "mpo_raw")  # folders of results: one per agent, a file per task
+# Folders of results: one per agent, a file per task
+AGENTS = ("solve", "mpo_handheld", "mpo_policy", "mpo_features", "mpo_raw")
 MAIN_PLACE = "paper/exploration/train"  # the scenes of vision.json that its targets are about
 
 Record = Mapping[str, Any]  # a file as JSON has it
@@ -109,7 +110,7 @@ class SeedResult(NamedTuple):
 
 
 class TaskResult(NamedTuple):
-    """The result.json of `cobra solve`, or what `cobra evaluate RUN` measured of a run."""
+    """The result.json of `cobra solve` or `cobra baseline`, or what `cobra evaluate RUN` measured of a run."""
 
     source: str
     command: str
@@ -121,6 +122,7 @@ class TaskResult(NamedTuple):
     learnt: bool  # whether it says how soon the seeds got to 90 %
     context: Mapping[str, Mapping[str, float]]  # "random" and "bound": their success by mode
     seeds: tuple[SeedResult, ...]
+    agent: str = "solve"  # one of `AGENTS`
 
     @property
     def title(self) -> str:
@@ -222,6 +224,7 @@ def task_result(record: Record | TaskResult, source: str = "") -> TaskResult:
         "steps_to_90" in record["seeds"][0],
         record.get("context", {}),
         tuple(_seed_result(seed) for seed in record["seeds"]),
+        record.get("agent", "solve"),
     )
 
 

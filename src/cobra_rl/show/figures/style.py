@@ -22,6 +22,8 @@ COLORS = {
     "uniform": "#E69F00",
     "reward": "#D55E00",
     "mpo_handheld": "#CC79A7",
+    "mpo_policy": "#882255",
+    "mpo_features": "#117733",
     "mpo_raw": "#56B4E9",
     "random": "#999999",
     "bound": "#009E73",

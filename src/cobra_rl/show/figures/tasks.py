@@ -24,6 +24,8 @@ HEADINGS = {"train": "training mode", "test": "robustness mode"}
 SERIES = {  # what was run, as `read_suite` calls it -> the colour and the label of its bars
     "solve": ("cobra", "COBRA"),
     "mpo_handheld": ("mpo_handheld", "MPO handheld"),
+    "mpo_policy": ("mpo_policy", "MPO, deformed actions"),
+    "mpo_features": ("mpo_features", "MPO, slots"),
     "mpo_raw": ("mpo_raw", "MPO raw"),
     "solve-uniform": ("uniform", "COBRA, uniform proposals"),
 }
@@ -70,14 +72,14 @@ def solving(_: WorldModel, __: Path, agents: Callable[[str], Agent] = Agent.pret
 def learning_curve(result: TaskResult) -> Drawn:
     """Draw the learning curve of a finished run of a task."""
     figure = Figure(figsize=(4.6, 2.8), layout="constrained")
-    axes = figure.subplots()
+    axes, (agent, name) = figure.subplots(), SERIES[result.agent]
     for seed in result.seeds:
-        axes.plot([0, *seed.ends], _success(seed.solved), color=COLORS["cobra"], linewidth=1.2, alpha=0.8)
+        axes.plot([0, *seed.ends], _success(seed.solved), color=COLORS[agent], linewidth=1.2, alpha=0.8)
         if seed.steps_to_90 is not None:
-            axes.plot(seed.steps_to_90, 0.9, "o", color=COLORS["cobra"], markersize=4)
+            axes.plot(seed.steps_to_90, 0.9, "o", color=COLORS[agent], markersize=4)
     for other, levels in result.context.items():
         axes.axhline(levels["train"], color=COLORS[other], linestyle="--", linewidth=1.0, label=CONTEXT[other])
-    axes.plot([], [], color=COLORS["cobra"], label="COBRA, a line a seed" if len(result.seeds) > 1 else "COBRA")
+    axes.plot([], [], color=COLORS[agent], label=f"{name}, a line a seed" if len(result.seeds) > 1 else name)
     _describe(axes, result.title + (", sparse reward" if result.is_sparse else ""), result.steps)
     axes.legend(frameon=False, fontsize=7, loc="center right")
     return Drawn(figure, caption("learning_curve", result=result, window=WINDOW))
