@@ -57,11 +57,10 @@ class BaselinePhase(SeedPhase[Mpo]):
     def __post_init__(self):
         super().__post_init__()
         config = self.agent.config
-        self._replay = Replay(config.capacity, config.batch)
         self.save_every = max(config.save_every // config.envs, 1)
         begin, play = actor_functions(config, self.env, config.envs)
         self._actors = self.actors or LocalActors(begin, play, self.world, self.seed + 2)
-        self._add = eqx.filter_jit(lambda items, memory: self._replay.add(memory, items), donate="all-except-first")
+        self._add, self._update = _compiled(self.agent, self.env)
 
     def init(self) -> BaselineState:
         """Start with fresh networks and an empty replay."""
@@ -69,7 +68,8 @@ class BaselinePhase(SeedPhase[Mpo]):
         begin, play = actor_functions(config, self.env, 1)
         start = eqx.filter_eval_shape(begin, self.world, jax.random.key(0))
         step = eqx.filter_eval_shape(play, self.world, agent.networks, start)[1].transitions
-        memory = self._replay.init(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:], leaf.dtype), step))
+        empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:], leaf.dtype), step)
+        memory = Replay(config.capacity, config.batch).init(empty)
         return BaselineState(agent, memory, self._acting, jnp.int32(0))
 
     def step(self, state: BaselineState, step: int) -> tuple[BaselineState, dict[str, Any]]:
@@ -98,22 +98,26 @@ class BaselinePhase(SeedPhase[Mpo]):
     def _acting(self) -> Any:
         return self._actors.state if isinstance(self._actors, LocalActors) else None
 
-    @functools.cached_property
-    def _update(self):
-        """Compile an update: ((memory, key), agent) -> (agent, metrics)."""
-        see = functools.partial(model_free.see, self.env, self.agent.config)
 
-        @eqx.filter_jit(donate="all-except-first")
-        def update(given: tuple[ReplayState, Array], agent: MpoState):
-            memory, key = given
-            sample_key, learn_key = jax.random.split(key)
-            batch = self._replay.sample_uniformly(memory, sample_key)
-            before, after = see(batch.observation), see(batch.next_observation)
-            return self.agent.update(agent, batch._replace(observation=before, next_observation=after), learn_key)
+@functools.cache
+def _compiled(agent: Mpo, env: Environment) -> tuple[Callable, Callable]:
+    """Compile, once for all seeds: add(items, memory) -> memory, update((memory, key), state) -> (state, metrics)."""
+    replay = Replay(agent.config.capacity, agent.config.batch)
 
-        return update
+    def update(given: tuple[ReplayState, Array], state: MpoState):
+        memory, key = given
+        sample_key, learn_key = jax.random.split(key)
+        batch = replay.sample_uniformly(memory, sample_key)
+        before, after = (
+            model_free.see(env, agent.config, kept) for kept in (batch.observation, batch.next_observation)
+        )
+        return agent.update(state, batch._replace(observation=before, next_observation=after), learn_key)
+
+    add = eqx.filter_jit(lambda items, memory: replay.add(memory, items), donate="all-except-first")
+    return add, eqx.filter_jit(update, donate="all-except-first")
 
 
+@functools.cache
 def actor_functions(
     config: BaselineConfig, env: Environment, count: int
 ) -> tuple[functools.partial, functools.partial]:
