@@ -2,9 +2,9 @@
 
     .venv/bin/python benchmarks/mpo.py [--seconds 20] [--task NAME] [--only NAME ...] [--out results/benchmark_mpo.json]
 
-Whole steps of the phase are timed: one step in each environment and the updates that the replay ratio asks for. `core_ms`
-is the processor time of a step of one environment, which depends less than the rate on what else runs. Nothing else
-should run meanwhile.
+Whole steps of the phase are timed: one step in each environment and the updates that the replay ratio asks for.
+`core_ms` is the processor time of a step of one environment, which depends less than the rate on what else runs.
+Nothing else should run meanwhile.
 """
 
 from cobra_rl.cli.process import use_huge_pages

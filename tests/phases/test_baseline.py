@@ -181,9 +181,3 @@ def test_the_command_leaves_a_result_a_curve_and_a_film(debug_world, quick, tmp_
     policy, params = load_baseline(out, 0, load_world(debug_world))
     images = np.zeros((1, 64, 64, 3), np.uint8)
     assert policy.act(params, images, jax.random.split(jax.random.key(0), 1)).shape == (1, 4)
-
-
-def test_a_task_must_be_named(capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["baseline"])
-    assert "Name a task" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from cobra_rl.cli.options import Preset, TaskOrAll, Variant, absolute_env, check_range, command_line
+from cobra_rl.cli.options import Preset, TaskOrAll, Variant, check_range, command_line
 from cobra_rl.cli.process import use_huge_pages
 from cobra_rl.cli.train import ray_actors
 from cobra_rl.config import BASELINE, BaselineConfig
@@ -33,17 +33,14 @@ class Baseline:
     policy: Literal["raw", "deformed"] | None = None
     """Actions as they are (the default), or deformed by the exploration policy. MPO raw is pixels and raw, MPO handheld
     slots and deformed."""
-    env: str | None = None  # A task of your own instead, module:name or file.py:name.
     world: Path | None = None  # World model to use: a folder that `cobra train explore` left. Default: the shipped one.
     variant: Variant = "paper"  # The paper's rules, or those of the released package 1.0.2.
     preset: Preset = "laptop"  # debug takes seconds, laptop is for two CPU cores, paper has the paper's numbers.
     seeds: int = 1  # Number of random seeds, one agent each.
-    first_seed: int = 0  # The first of them.
     steps: int = 20_000  # Environment steps per seed; rounded up to whole steps of all environments.
     final: int = 200  # Greedy episodes at the end, in each mode.
     runtime: Literal["local", "ray"] = "local"  # Where actors play: in this process, or as Ray processes (extra [ray]).
     actors: int = 2  # Number of Ray processes.
-    address: str | None = None  # Address of a Ray cluster, such as auto; by default Ray is started on this machine.
     out: Path | None = None
     """Output folder; with `all`, the parent of one folder per task. Default: runs/BASELINE/TASK[-OPTIONS], such as
     runs/mpo_handheld/sorting."""
@@ -53,34 +50,30 @@ class Baseline:
         use_huge_pages()
         for name in ("seeds", "steps", "final", "actors"):
             check_range(name, getattr(self, name), 1)
-        check_range("first-seed", self.first_seed, 0)
-        if (self.task is None) == (self.env is None):
-            raise ValueError(f"Name a task ({', '.join(REWARDED)}, all) or give one of your own with --env; not both.")
+        if self.task is None:
+            raise ValueError(f"Name a task ({', '.join(REWARDED)}, all).")
         if self.task == "all":
             print_suite([self.learn(task, self.out and self.out / task) for task in REWARDED])
         else:
             self.learn(self.task, self.out)
 
-    def learn(self, task: str | None, out: Path | None) -> dict[str, Any]:
+    def learn(self, task: str, out: Path | None) -> dict[str, Any]:
         """Learn one task; return what result.json holds."""
-        problem = Problem(
-            task or str(self.env).rpartition(":")[2], self.variant, exploration_policy=True, env=absolute_env(self.env)
-        )
+        problem, seeds = Problem(task, self.variant), range(self.seeds)
         chosen = {"features": self.features, "policy": self.policy}
         config = dataclasses.replace(self.config, **{name: value for name, value in chosen.items() if value})
         preset = "" if self.preset == "laptop" else f"-{self.preset}"
         folder = out or Path("runs", config.name, problem.name(value=False) + preset)
-        seeds = range(self.first_seed, self.first_seed + self.seeds)
         world = load_world(self.world) if config.uses_world else None
         elsewhere = self._ray if self.runtime == "ray" else None
         where = {"world_folder": self.world, "make_actors": elsewhere, "command": command_line()}
         result = train_baseline(config, world, problem, folder, seeds, self.steps, self.final, **where)
         print_result(result)
         print("Drawing the learning curve and filming the agent", flush=True)
-        player = load_baseline(folder, self.first_seed, world)
+        player = load_baseline(folder, seeds[0], world)
         curve, film = report_result(result, folder, *player, problem.environments())
         print(f"Result: {folder / 'result.json'}\nLearning curve: {curve}\nFilm: {film}")
         return result
 
     def _ray(self, begin: Any, play: Any, world: Any, seed: int) -> Any:
-        return ray_actors(begin, play, world, self.actors, seed, self.address)
+        return ray_actors(begin, play, world, self.actors, seed)

@@ -101,7 +101,7 @@ class TrainExplore(Training):
         return ray_actors(*functions, load_vision(seen), self.actors, self.seed + 2, self.address)
 
 
-def ray_actors(begin: Any, play: Any, parts: Any, count: int, seed: int, address: str | None) -> Any:
+def ray_actors(begin: Any, play: Any, parts: Any, count: int, seed: int, address: str | None = None) -> Any:
     """Start actors as Ray processes; without Ray, a ValueError says how to install it."""
     try:
         from cobra_rl.runtime.ray_actors import RayActors

@@ -64,43 +64,26 @@ class Gaussian(NamedTuple):
 
 
 class Eye(eqx.Module):
-    """The paper's: convolutions over a picture, flattened to one slot that knows the whole scene."""
+    """Layers over a picture, flattened to one slot: the paper's convolutions, or ours, which join square patches."""
 
-    layers: list[Conv]
+    layers: list[Conv] | list[Linear]
+    patches: tuple[int, ...] = eqx.field(static=True)  # side of the patches that a layer joins; 1 for a convolution
     shrink: int = eqx.field(static=True)
 
     def __init__(self, config: ActorCriticConfig, key: PRNGKeyArray):
         keys = jax.random.split(key, len(config.channels))
-        widths = zip((3, *config.channels), config.channels, keys, strict=False)
-        self.layers = [Conv(n_in, n_out, layer_key, stride=2) for n_in, n_out, layer_key in widths]
-        self.shrink = config.shrink
+        shapes = list(zip((3, *config.channels), config.channels, keys, strict=False))
+        self.layers = [Conv(n_in, n_out, layer_key, stride=2) for n_in, n_out, layer_key in shapes]
+        if config.patches:
+            sized = zip(config.patches, shapes, strict=True)
+            self.layers = [Linear(side**2 * n_in, n_out, layer_key) for side, (n_in, n_out, layer_key) in sized]
+        self.patches, self.shrink = config.patches or (1,) * len(shapes), config.shrink
 
     def __call__(self, images: UInt8[Array, "B H W 3"]) -> Float[Array, "B 1 F"]:
         """Return the features of each picture."""
         x = shrunk(images, self.shrink)
-        for layer in self.layers:
-            x = jax.nn.relu(layer(x))
-        return x.reshape(x.shape[0], 1, -1)
-
-
-class PatchEye(eqx.Module):
-    """Ours: each layer joins square patches of the one before, flattened to one slot in the end."""
-
-    layers: list[Linear]
-    patches: tuple[int, ...] = eqx.field(static=True)
-    shrink: int = eqx.field(static=True)
-
-    def __init__(self, config: ActorCriticConfig, key: PRNGKeyArray):
-        keys = jax.random.split(key, len(config.patches))
-        shapes = zip((3, *config.channels), config.patches, config.channels, keys, strict=False)
-        self.layers = [Linear(n**2 * n_in, n_out, layer_key) for n_in, n, n_out, layer_key in shapes]
-        self.patches, self.shrink = config.patches, config.shrink
-
-    def __call__(self, images: UInt8[Array, "B H W 3"]) -> Float[Array, "B 1 F"]:
-        """Return the features of each picture."""
-        x = shrunk(images, self.shrink)
-        for layer, patch in zip(self.layers, self.patches, strict=True):
-            x = jax.nn.relu(layer(space_to_depth(x, patch)))
+        for layer, side in zip(self.layers, self.patches, strict=True):
+            x = jax.nn.relu(layer(space_to_depth(x, side)))
         return x.reshape(x.shape[0], 1, -1)
 
 
@@ -142,7 +125,7 @@ class SumNet(eqx.Module):
 class ActorCritic(eqx.Module):
     """Policy and action value, with all that they share."""
 
-    eyes: tuple[Eye | PatchEye, ...]  # the actor's and the critic's; one if they share it; none on slots
+    eyes: tuple[Eye, ...]  # the actor's and the critic's; one if they share it; none on slots
     actor: SumNet
     critic: SumNet
     first_scale: float = eqx.field(static=True)
@@ -154,8 +137,7 @@ class ActorCritic(eqx.Module):
         actor, critic = (config.slot_actor, config.slot_actor_whole), (config.slot_critic, config.slot_critic_whole)
         self.eyes = ()
         if pixels:
-            make = PatchEye if config.patches else Eye
-            self.eyes = tuple(make(config, eye_key) for eye_key in eye_keys[: 1 if config.shared else 2])
+            self.eyes = tuple(Eye(config, eye_key) for eye_key in eye_keys[: 1 if config.shared else 2])
             image = jax.ShapeDtypeStruct((1, sizes.image, sizes.image, 3), jnp.uint8)
             features = eqx.filter_eval_shape(self.eyes[0], image).shape[-1]
             actor = critic = (config.hidden, ())
