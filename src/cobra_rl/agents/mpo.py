@@ -137,15 +137,13 @@ def td_loss(
 
 
 @functools.cache
-def mpo_policy(config: BaselineConfig, greedy: bool = True) -> Policy:
-    """Return how MPO acts on pictures: by the mean of its Gaussian, or by a sample. Its parameters are `MpoParams`."""
+def mpo_policy(config: BaselineConfig) -> Policy:
+    """Return how MPO acts on pictures: greedily, by the mean of its Gaussian. Its parameters are `MpoParams`."""
 
-    def act(params: MpoParams, images: Array, keys: Array) -> Array:
+    def act(params: MpoParams, images: Array, _: Array) -> Array:
         slots = None if params.world is None else params.world.encode(images)
         policy = params.networks.policy(slots if config.features == "slots" else images)
-        noise = jax.vmap(lambda key: jax.random.normal(key, policy.mean.shape[1:]))(keys)
-        u = policy.mean if greedy else policy.mean + policy.scale * noise
-        return to_environment(config, params.world, slots, jnp.clip(u, 0.0, 1.0))
+        return to_environment(config, params.world, slots, jnp.clip(policy.mean, 0.0, 1.0))
 
     return Policy(act)
 

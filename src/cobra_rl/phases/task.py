@@ -29,8 +29,6 @@ CONFIRM = 100  # greedy episodes that must confirm the 90 % of a window
 FINAL_SEED = 1905  # random seed of the greedy episodes at the end
 FREE = ("steps", "first_seed", "seed_count", "final", "world.path")  # may differ from one call to the next
 AGENTS: Mapping[str, Callable[[Any], Agent]] = {"cobra": Cobra}  # a learner of its own is a line here
-
-
 L = TypeVar("L", bound=Learner)
 
 
