@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,13 +11,13 @@ import pytest
 
 from cobra_rl import cli
 from cobra_rl.agents import model_free
-from cobra_rl.agents.mpo import Mpo, mpo_policy, to_environment
+from cobra_rl.agents.mpo import Mpo, MpoParams, mpo_policy, to_environment
 from cobra_rl.config import BASELINE, BASELINES
 from cobra_rl.environments import Problem
 from cobra_rl.models.transition import Sizes
 from cobra_rl.phases import task
 from cobra_rl.phases.baseline import BaselinePhase, load_baseline, train_baseline
-from cobra_rl.runtime.actors import LocalActors
+from cobra_rl.runtime.actors import Collected, LocalActors
 from cobra_rl.runtime.run import OtherRun
 from cobra_rl.show.results import task_result
 from cobra_rl.spriteworld import make
@@ -26,6 +27,7 @@ TASK = "goal_finding_new_shape"
 PROBLEM, STEPS = Problem(TASK), 100  # in four environments
 QUADRANT = [dataclasses.replace(BASELINE["debug"], features=seen, policy=done) for seen, done in BASELINES]
 RAW, HANDHELD = QUADRANT[0], QUADRANT[-1]
+begin, play = eqx.filter_jit(model_free.begin), eqx.filter_jit(model_free.play)
 
 
 @pytest.fixture
@@ -93,27 +95,23 @@ def test_what_is_not_seen_does_not_change_what_is_done(config, world):
     env, used = make(TASK), world if config.uses_world else None
     agent = Mpo(config, Sizes(3, world.sizes.latents, 4, 64))
     networks = agent.init(jax.random.key(0)).networks
-    young = model_free.begin(env, config, 3, used, jax.random.key(1))
+    young = begin(env, config, 3, used, jax.random.key(1))
     old = young._replace(envs=dataclasses.replace(young.envs, step=young.envs.step + 7))
-    (_, first), (_, second) = (model_free.play(env, config, used, networks, state) for state in (young, old))
+    (_, first), (_, second) = (play(env, config, used, networks, state) for state in (young, old))
     np.testing.assert_array_equal(first.transitions.action, second.transitions.action)
-    seen = model_free.see(env, config, first.transitions.observation)
+    seen = eqx.filter_eval_shape(model_free.see, env, config, first.transitions.observation)
     assert (seen.dtype, seen.shape[1:]) == {
         "pixels": (jnp.uint8, (64, 64, 3)),
         "slots": (jnp.float32, (3, world.sizes.latents)),
     }[config.features]
-    images = jax.vmap(env.draw)(young.envs)
-    actions = mpo_policy(config).act(
-        agent.params(used, agent.init(jax.random.key(0))), images, jax.random.split(jax.random.key(2), 3)
-    )
+    images, keys = np.zeros((1, 64, 64, 3), np.uint8), jax.random.split(jax.random.key(2), 1)
+    actions = eqx.filter_jit(mpo_policy(config).act)(MpoParams(used, networks), images, keys)
     assert ((actions >= 0.0) & (actions <= 1.0)).all()
 
 
 def test_only_deformed_actions_are_deformed(world):
-    u, slots = (
-        jax.random.uniform(jax.random.key(0), (5, 4)),
-        jax.random.normal(jax.random.key(1), (5, 3, world.sizes.latents)),
-    )
+    u = jax.random.uniform(jax.random.key(0), (5, 4))
+    slots = jax.random.normal(jax.random.key(1), (5, 3, world.sizes.latents))
     raw, deformed = (to_environment(config, world, slots, u) for config in QUADRANT[1::2])
     np.testing.assert_array_equal(raw, u)
     np.testing.assert_array_equal(deformed, world.deform(slots, u))
@@ -122,10 +120,10 @@ def test_only_deformed_actions_are_deformed(world):
 def test_an_episodes_last_step_leads_back_to_its_own_scene():
     env, config = make(TASK), RAW
     networks = Mpo(config, Sizes(0, 0, 4, 64)).init(jax.random.key(0)).networks
-    state = model_free.begin(env, config, 3, None, jax.random.key(1))
+    state = begin(env, config, 3, None, jax.random.key(1))
     last = env.max_steps - 1
     state = state._replace(envs=dataclasses.replace(state.envs, step=jnp.array([0, last, last])))
-    after, collected = model_free.play(env, config, None, networks, state)
+    after, collected = play(env, config, None, networks, state)
     step = collected.transitions
     np.testing.assert_array_equal(step.truncated, [False, True, True])
     np.testing.assert_array_equal(after.envs.step, [1, 0, 0])
@@ -140,16 +138,8 @@ class Chunks:
 
     def collect(self, policy, wait):
         parts = [part for _ in range(50) for part in self.actors.collect(policy)]
-        return [
-            jax.tree.map(
-                lambda *leaves: (
-                    np.concatenate([np.atleast_1d(leaf) for leaf in leaves]).mean(0)
-                    if leaves[0].ndim == 0
-                    else np.concatenate(leaves)
-                ),
-                *parts,
-            )
-        ]
+        steps = jax.tree.map(lambda *leaves: np.concatenate(leaves), *(part.transitions for part in parts))
+        return [Collected(steps, parts[-1].hits)]
 
     def close(self):
         self.closed = True
