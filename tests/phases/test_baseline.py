@@ -89,6 +89,11 @@ def test_more_steps_and_seeds_add_exactly_and_other_settings_are_refused(quick, 
         train_baseline(folder=tmp_path / "once", **run | {"config": dataclasses.replace(RAW, replay_ratio=8.0)})
 
 
+def aged(envs, steps):
+    """The same states, so many steps after their episodes began."""
+    return eqx.tree_at(lambda envs: envs.step, envs, steps)
+
+
 @pytest.mark.parametrize("config", QUADRANT, ids=lambda config: config.name)
 def test_what_is_not_seen_does_not_change_what_is_done(config, world):
     """Two states with the same picture (an episode's age is not seen) get the same actions, in play and in the end."""
@@ -96,7 +101,7 @@ def test_what_is_not_seen_does_not_change_what_is_done(config, world):
     agent = Mpo(config, Sizes(3, world.sizes.latents, 4, 64))
     networks = agent.init(jax.random.key(0)).networks
     young = begin(env, config, 3, used, jax.random.key(1))
-    old = young._replace(envs=dataclasses.replace(young.envs, step=young.envs.step + 7))
+    old = young._replace(envs=aged(young.envs, young.envs.step + 7))
     (_, first), (_, second) = (play(env, config, used, networks, state) for state in (young, old))
     np.testing.assert_array_equal(first.transitions.action, second.transitions.action)
     seen = eqx.filter_eval_shape(model_free.see, env, config, first.transitions.observation)
@@ -122,7 +127,7 @@ def test_an_episodes_last_step_leads_back_to_its_own_scene():
     networks = Mpo(config, Sizes(0, 0, 4, 64)).init(jax.random.key(0)).networks
     state = begin(env, config, 3, None, jax.random.key(1))
     last = env.max_steps - 1
-    state = state._replace(envs=dataclasses.replace(state.envs, step=jnp.array([0, last, last])))
+    state = state._replace(envs=aged(state.envs, jnp.array([0, last, last])))
     after, collected = play(env, config, None, networks, state)
     step = collected.transitions
     np.testing.assert_array_equal(step.truncated, [False, True, True])
