@@ -174,5 +174,5 @@ def test_the_command_leaves_a_result_a_curve_and_a_film(debug_world, quick, tmp_
     result = json.loads((out / "result.json").read_text())
     assert result["agent"] == "mpo_handheld"
     policy, params = load_baseline(out, 0, load_world(debug_world))
-    images = np.zeros((1, 64, 64, 3), np.uint8)
-    assert policy.act(params, images, jax.random.split(jax.random.key(0), 1)).shape == (1, 4)
+    images, keys = jnp.zeros((1, 64, 64, 3), jnp.uint8), jax.random.split(jax.random.key(0), 1)
+    assert eqx.filter_jit(policy.act)(params, images, keys).shape == (1, 4)
