@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-portable figures report bench lint format clean
+.PHONY: help demo play test test-clients test-portable fuzz chaos figures report bench lint format clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -12,11 +12,23 @@ help:  ## what can be made
 demo: .venv/base  ## the main job: learn a task from reward, with the shipped world, and show it
 	$(BIN)/cobra solve goal_finding_new_position --steps 600 --final 100 --out runs/demo
 
+play: .venv/play  ## push, look inside, watch and teach, on a page in the browser
+	$(BIN)/cobra play
+
 test: .venv/test  ## all tests
 	$(BIN)/python -m pytest
 
+test-clients: .venv/test .venv/clients  ## the environments with Gymnasium, dm_env, RecordVideo and Stable-Baselines3
+	$(BIN)/python -m pytest -m '' tests/test_clients.py tests/spriteworld/test_gym.py
+
+fuzz: .venv/test  ## ten times as many malformed inputs as `make test` tries, at random
+	COBRA_FUZZ=10 $(BIN)/python -m pytest tests/test_fuzz.py
+
 test-portable: .venv/test  ## all tests as on other machines: orders, BLAS kernels, instruction sets, workers, Pythons
 	$(BIN)/python tests/portable.py
+
+chaos: .venv/test  ## kills, crashes, full disks, damaged files, signals: what was tried and what was lost (nothing)
+	$(BIN)/python tests/chaos.py --out results/chaos.json
 
 figures: .venv/base  ## all figures of the paper that the results support, in runs/figures
 	$(BIN)/cobra figures
@@ -49,12 +61,20 @@ clean:  ## remove what make made
 	@touch $@
 
 .venv/test: .venv/base
-	$(PIP) --editable '.[test,ray]'
+	$(PIP) --editable '.[test,ray,play]'
 	$(PIP) --no-deps spriteworld==1.0.2
+	@touch $@
+
+.venv/play: .venv/base
+	$(PIP) --editable '.[play]'
 	@touch $@
 
 .venv/bench: .venv/base
 	$(PIP) --editable '.[bench]'
+	@touch $@
+
+.venv/clients: .venv/base
+	$(PIP) --editable '.[clients]'
 	@touch $@
 
 .venv/lint: .venv/base

@@ -35,6 +35,7 @@ from cobra_rl.agents.cobra import CobraParams, choose, cobra_policy
 from cobra_rl.agents.planners import Choice
 from cobra_rl.config import TaskConfig
 from cobra_rl.evaluation.task import knowing, noise_free, visited
+from cobra_rl.runtime.typed import to_json
 from cobra_rl.spriteworld import MODES, EnvState, Spriteworld
 
 SEED = 1919  # of the episodes whose scenes are looked at
@@ -133,7 +134,7 @@ def main() -> None:
     rows = [measure(options.run, seed, options.scenes) for seed in seeds]
     show(rows, options.scenes)
     if options.out:
-        write(options.out, figures=settings | {"scenes": options.scenes, "seeds": rows})
+        write(options.out, figures=to_json(settings) | {"scenes": options.scenes, "seeds": rows})
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from cobra_rl.worlds import load_world
 def measure(name: str, task: str, seconds: float) -> dict[str, float]:
     """Measure one baseline of the laptop preset."""
     features, policy = next(pair for pair, known in BASELINES.items() if known == name)
-    config = dataclasses.replace(BASELINE["laptop"], features=features, policy=policy, first=0)
+    config = dataclasses.replace(BASELINE["laptop"], features=features, policy=policy, first=1)
     env, world = make(task), load_world() if config.uses_world else None
     sizes = Sizes(0, 0, env.action_size, env.image_size) if world is None else world.sizes
     phase = BaselinePhase(Mpo(config, sizes), env, world, seed=0, steps=1, title=name)

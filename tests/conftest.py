@@ -1,6 +1,8 @@
 """Shapes and types of every annotated function of ours are checked at run time in all tests."""
 
 import os
+import signal
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -14,8 +16,23 @@ def pytest_configure(config):
     """Compiling is most of the tests' time: it is done fast instead of well, and once for all processes and runs."""
     cache = os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # of processes that tests start
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     jax.config.update("jax_compilation_cache_dir", cache)
     jax.config.update("jax_disable_most_optimizations", True)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+def pytest_collection_modifyitems(items):
+    """Whole pipelines first, so that no worker is left alone with one of them at the end."""
+    items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
+
+
+@pytest.fixture
+def hangup_is_heard():
+    """Tests that are run under nohup, where a hangup is ignored, can send one all the same."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(scope="session")

@@ -57,7 +57,7 @@ def test_pictures_of_another_kind_are_refused(scene):
     ("change", "sentence"),
     [
         ({"decoder_width": 56}, "do not fit this model"),
-        ({"wings": 2}, "knows no wings"),
+        ({"wings": 2}, "it has wings, and a MonetConfig must have only slots"),
         ({"version": 99}, "of version 99"),
         ({"kind": "transition"}, "of kind 'transition'"),
     ],
@@ -84,7 +84,7 @@ def test_a_world_that_is_copied_is_the_same_world(debug_world, tmp_path):
     assert world_sha256(copy) == world_sha256(debug_world)
     first, second = load_world(debug_world), load_world(copy)
     assert eqx.tree_equal(first, second)
-    assert first.sizes == (3, 8, 4, 64)
+    assert first.sizes == (4, 8, 4, 64)
     moved = tmp_path / "run"
     moved.mkdir()
     copy.rename(moved / "world")

@@ -1,11 +1,4 @@
-"""cobra-rl: COBRA in JAX. Importing it registers the Spriteworld suite with Gymnasium.
-
-    import cobra_rl
-    world = cobra_rl.load_world()                   # what was learnt without reward, as shipped
-    agent = cobra_rl.Agent.pretrained("sorting")    # what a task taught
-
-Names are loaded at their first use, so that importing the package is quick.
-"""
+"""cobra-rl: COBRA in JAX. Importing it registers Spriteworld with Gymnasium; names are loaded at their first use."""
 
 import importlib
 from typing import TYPE_CHECKING

@@ -1,15 +1,10 @@
-"""A trained agent as a person uses it: pictures in, actions out. Agents are values: saved, loaded, learnt.
-
-agent = Agent.pretrained("sorting")          # shipped
-agent = Agent.load("runs/solve/sorting")     # of a run of `cobra solve`
-agent = Agent.learn(env, steps=300)          # of a world and a task of your own
-action = agent.act(image)                    # uint8 [H, W, 3] -> [A] in [0, 1]
-"""
+"""A trained agent as a person uses it: pictures in, actions out. Agents are values: saved, loaded, learnt."""
 
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import equinox as eqx
 import jax
@@ -19,18 +14,61 @@ from jaxtyping import Array, Float, Key
 
 from cobra_rl.agents.base import Policy
 from cobra_rl.agents.cobra import CobraParams, choose_batch, cobra_policy, reward_weights
+from cobra_rl.bounds import Bounds, Checked, Count, Seed, Share, Width, conform, from_json
 from cobra_rl.config import TASK, TaskConfig
 from cobra_rl.environments import Problem, as_environment
 from cobra_rl.models.reward import Reward, RewardConfig
 from cobra_rl.models.world import WorldModel
-from cobra_rl.runtime.run import open_run, read_run
-from cobra_rl.runtime.typed import from_json
+from cobra_rl.runtime.folder import open_run
+from cobra_rl.runtime.storage import read_json
 from cobra_rl.runtime.weights import load_weights, read_config, save_weights
 from cobra_rl.spriteworld.names import MODES
-from cobra_rl.worlds import SHIPPED, WEIGHTS, find_world, load_world, world_sha256
+from cobra_rl.worlds import SHIPPED, WEIGHTS, find_world, load_world, world_record, world_sha256
 
 TASKS = WEIGHTS / "tasks"  # a small run of `cobra solve` each
+OTHER_COMMANDS = {  # by phase
+    "vision": "cobra train vision",
+    "explore": "cobra train explore",
+    "baseline": "cobra baseline",
+}
 _choose = eqx.filter_jit(choose_batch)
+
+
+@dataclass(frozen=True)
+class WorldUsed(Checked):
+    """The world that a run used: its sha256, and the folder where it lay, or "shipped"."""
+
+    sha256: str
+    path: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(Checked):
+    """What run.json says that a run that learns a task was asked for, whoever learns."""
+
+    problem: Problem
+    steps: Count | None = None  # None: an agent that `Agent.save` left
+    first_seed: Seed = 0
+    seed_count: Count = 1
+    final: Count | None = None
+    check_every: Annotated[int, Bounds(0, 10**8)] = 0
+
+    def weights_of(self, folder: Path, seed: int | None, kind: str) -> Path:
+        """Return where the weights of a seed (by default the first) of a run lie; refuse if there are none yet."""
+        seed = self.first_seed if seed is None else conform(Seed, seed, "seed")
+        path = folder / f"seed{seed}" / kind
+        if not path.is_dir():
+            raise FileNotFoundError(f"{folder} holds no agent of seed {seed} yet: {path} is missing.")
+        return path
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSettings(RunSettings):
+    """What a run of `cobra solve`, or a saved agent, was asked for."""
+
+    world: WorldUsed
+    config: TaskConfig = field(default_factory=TaskConfig)
+    phase: Literal["task"] = "task"
 
 
 class Agent:
@@ -44,14 +82,9 @@ class Agent:
         problem: Problem | None = None,
         world_folder: Path | str | None = None,
     ):
-        """Put an agent together.
+        """Put an agent together: what it knows of the world, what it wants, and how it plans.
 
-        Args:
-            world: The world model; without its exploration policy, proposals are uniform.
-            predictor: What is wanted.
-            config: Names the planner and its size.
-            problem: What it learnt, if that is known.
-            world_folder: Where the world lies; None is the shipped one.
+        `problem` is what it learnt, if that is known; `world_folder` is where the world lies, None is the shipped one.
         """
         uses_policy = problem is None or problem.exploration_policy
         self.world = world if uses_policy else world.without_policy()
@@ -68,67 +101,63 @@ class Agent:
         """What `policy` needs."""
         return CobraParams(self.world, self.predictor)
 
+    @property
+    def name(self) -> str:
+        """What it learnt, as folders and films are called."""
+        return (self.problem or Problem("unknown")).name(self.config.value)
+
     def act(self, image: np.ndarray | Array, epsilon: float = 0.0) -> Float[np.ndarray, " A"]:
         """Choose an action in [0, 1] in view of a picture, uint8 [H, W, 3]; see `act_batch`."""
-        shape = np.shape(image)
-        if len(shape) != 3:
-            raise ValueError(f"`act` takes one picture [H, W, 3], but got {list(shape)}; for a batch use `act_batch`.")
+        shape = getattr(image, "shape", None)
+        if shape is None or len(shape) != 3:
+            found = f"a {type(image).__name__}" if shape is None else list(shape)
+            raise ValueError(f"`act` takes one picture [H, W, 3], but got {found}; for a batch use `act_batch`.")
+        epsilon = conform(Share, epsilon, "epsilon")
         self._key, key = jax.random.split(self._key)
-        return np.asarray(self.act_batch(jnp.asarray(image)[None], key[None], jnp.float32(epsilon))[0])
+        return np.asarray(self.act_batch(image[None], key[None], jnp.float32(epsilon))[0])
 
     def act_batch(
         self, images: Array | np.ndarray, keys: Key[Array, " B"], epsilon: Float[Array, ""] | float = 0.0
     ) -> Float[Array, "B A"]:
-        """Choose an action for each of several pictures: pure, compiled, and usable within compiled code.
+        """Choose an action for each of several pictures uint8 [B, H, W, 3]; pure, also within compiled code.
 
-        Args:
-            images: The pictures, uint8 [B, H, W, 3].
-            keys: A random key for each.
-            epsilon: Share of random choices among the proposals; 0 is greedy. Another value does not compile anew.
+        `epsilon` is the share of random choices among the proposals; another value does not compile anew.
         """
         slots = self.world.encode(images)
         return _choose(self.config, self.params, slots, keys, jnp.asarray(epsilon, jnp.float32))
 
     def save(self, folder: str | Path) -> Path:
         """Save the agent in a new folder, or one that holds the same agent; `Agent.load` and `cobra watch` take it."""
-        folder, place = Path(folder), find_world(self.world_folder)
-        path = "shipped" if place == SHIPPED else str(place.resolve())
-        settings = {"phase": "task", "problem": self.problem or Problem("unknown"), "config": self.config}
-        settings["world"] = {"sha256": world_sha256(place), "path": path}
-        open_run(folder, settings, {"problem": Problem("unknown"), "config": TaskConfig()}, command="Agent.save")
-        save_weights(folder / "seed0" / "reward", *reward_weights(self.predictor, self.world))
+        folder, problem = Path(folder), self.problem or Problem("unknown")
+        world = world_record(find_world(self.world_folder))
+        settings = {"phase": "task", "problem": problem, "config": self.config, "world": world}
+        defaults = {"problem": Problem("unknown"), "config": TaskConfig()}
+        with open_run(folder, settings, defaults, command="Agent.save"):
+            save_weights(folder / "seed0" / "reward", *reward_weights(self.predictor, self.world))
         return folder
 
     @classmethod
     def load(cls, run: str | Path, seed: int | None = None, world: str | Path | None = None) -> "Agent":
-        """Load the agent of a run of `cobra solve`, with the world that it learnt in; any other world is refused.
+        """Load the agent of a seed (by default the first) of a run of `cobra solve`, with the world that it learnt in.
 
-        Args:
-            run: The run's folder.
-            seed: Which of its seeds; by default the first.
-            world: Where its world lies now; by default beside the run, or where the run recorded it.
+        `world` is where that lies now: by default beside the run, or where the run recorded it. Any other is refused.
         """
         folder = Path(run)
         settings = cls.settings(folder)
-        seed = settings.get("first_seed", 0) if seed is None else seed
-        path = folder / f"seed{seed}" / "reward"
-        if not path.is_dir():
-            raise FileNotFoundError(f"{folder} holds no agent of seed {seed} yet: {path} is missing.")
-        place = _world_of(folder, settings, world)
-        entries = read_config(path, "reward")
-        latents = entries.pop("latents")
-        reward_config = from_json(RewardConfig, entries, str(path / "config.json"))
+        path, place = settings.weights_of(folder, seed, "reward"), world_of(folder, settings.world, world)
+        entries, where = read_config(path, "reward"), str(path / "config.json")
+        latents = conform(Width, entries.pop("latents", None), f"{where}, latents,")
+        reward_config = from_json(RewardConfig, entries, where)
         like = eqx.filter_eval_shape(lambda key: Reward(reward_config, latents, key), jax.random.key(0))
-        where = str(folder / "run.json")
-        config = from_json(TaskConfig, settings["config"], where)
-        problem = from_json(Problem, settings["problem"], where)
-        predictor = load_weights(path, like, "reward")
-        return cls(load_world(place), predictor, config, problem, None if place == SHIPPED else place)
+        predictor, known = load_weights(path, like, "reward"), load_world(place)
+        if latents != known.sizes.latents:
+            raise ValueError(f"{where} is of {latents} latents, and the world in {place} has {known.sizes.latents}.")
+        return cls(known, predictor, settings.config, settings.problem, None if place == SHIPPED else place)
 
     @classmethod
     def pretrained(cls, task: str) -> "Agent":
         """Load the agent that learnt a task of the suite (paper variant), as shipped with the package."""
-        if not (TASKS / task).is_dir():
+        if not isinstance(task, str) or not (TASKS / task / "run.json").is_file():
             shipped = ", ".join(sorted(path.name for path in TASKS.iterdir() if path.is_dir()))
             raise ValueError(f"No agent is shipped for {task!r}; there is one for each of {shipped}.")
         return cls.load(TASKS / task)
@@ -145,20 +174,18 @@ class Agent:
         final: int = 100,
         name: str | None = None,
     ) -> "Agent":
-        """Learn a world and a task of your own from so many rewarded steps; the rest is as the world knows it.
+        """Learn a task of your own from rewarded steps in a world that is known, by default the shipped one.
 
-        Args:
-            env: An Environment, an EnvSpec, or a mapping of "train" and "test" to these.
-            steps: Rewarded environment steps.
-            seed: Random seed of the predictor and of play.
-            config: The agent; note that rewards above `config.reward_cap` are learnt as that.
-            world: Folder of a world; by default the shipped one.
-            folder: Where log, checkpoints and result.json go, as of `cobra solve`; by default a temporary folder.
-            final: Greedy episodes at the end, in each mode.
-            name: What the task is called; by default as its EnvSpec is.
+        `env` is an Environment, an EnvSpec, or a mapping of "train" and "test" to these; it is called `name`, or as
+        its EnvSpec is. Rewards above `config.reward_cap` are learnt as that. Log, checkpoints and result.json, with
+        `final` greedy episodes in each mode, go to `folder`, as of `cobra solve`; by default a temporary one.
         """
         from cobra_rl.phases.task import solve
 
+        steps, seed, final = conform(Count, steps, "steps"), conform(Seed, seed, "seed"), conform(Count, final, "final")
+        config = conform(TaskConfig, config, "config")
+        if isinstance(env, Mapping) and "train" not in env:
+            raise ValueError(f"env has the modes {list(env)}; it must have train, and may have test.")
         modes = env if isinstance(env, Mapping) else {mode: env for mode in MODES}
         envs = {mode: as_environment(modes.get(mode, modes["train"]), mode) for mode in MODES}
         title = name or getattr(getattr(envs["train"], "spec", None), "name", "task")
@@ -171,32 +198,41 @@ class Agent:
         return agent
 
     @staticmethod
-    def settings(run: str | Path) -> dict[str, Any]:
-        """Return what a run was asked for."""
-        settings = read_run(Path(run), "run of `cobra solve`")
-        if settings.get("phase") != "task":
-            raise ValueError(f"{run} is no run of `cobra solve`, but of `cobra train {settings.get('phase')}`.")
-        return settings
+    def settings(run: str | Path) -> TaskSettings:
+        """Return what a run was asked for; a run.json of any other form is refused."""
+        phase, settings = recorded(run)
+        if phase in OTHER_COMMANDS:
+            raise ValueError(f"{run} is no run of `cobra solve`, but of `{OTHER_COMMANDS[phase]}`.")
+        return from_json(TaskSettings, settings, f"{Path(run) / 'run.json'}, settings,")
 
 
-def _world_of(folder: Path, settings: Mapping[str, Any], given: str | Path | None) -> Path:
+def recorded(run: str | Path) -> tuple[str, Any]:
+    """Return the phase that a run is of, and all settings that it recorded, not checked yet."""
+    path = Path(run) / "run.json"
+    if not path.exists():
+        raise FileNotFoundError(f"{run} is no run of `cobra solve`: it has no run.json.")
+    settings = read_json(path).get("settings")
+    phase = settings.get("phase") if isinstance(settings, dict) else None
+    return phase if isinstance(phase, str) else "", settings
+
+
+def world_of(folder: Path, recorded: WorldUsed, given: str | Path | None) -> Path:
     """Find the world that a run used: where it is said to be, beside the run, or where the run recorded it."""
-    recorded = settings.get("world") or {}
     if given is not None:
         candidates = [Path(given)]
-    elif recorded.get("path") == "shipped":
+    elif recorded.path == "shipped":
         candidates = [SHIPPED]
     else:
-        candidates = [folder / "world", Path(str(recorded.get("path")))]
+        candidates = [folder / "world", Path(recorded.path)]
     for candidate in candidates:
         if (candidate / "world.json").exists() or (candidate / "world" / "world.json").exists():
             place = find_world(candidate)
-            if world_sha256(place) == recorded.get("sha256"):
+            if world_sha256(place) == recorded.sha256:
                 return place
             raise ValueError(
                 f"The run {folder} learnt in another world than {place}: it needs the one with sha256 "
-                f"{str(recorded.get('sha256'))[:12]}; give its folder as the world."
+                f"{recorded.sha256[:12]}; give its folder as the world."
             )
     raise FileNotFoundError(
-        f"The world that {folder} learnt in is no longer there ({recorded.get('path')}); give its folder as the world."
+        f"The world that {folder} learnt in is no longer there ({recorded.path}); give its folder as the world."
     )

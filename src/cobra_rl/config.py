@@ -7,8 +7,9 @@ its help text there.
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
+from cobra_rl.bounds import Bounds, Checked, Count, NonNegative, Positive, Share
 from cobra_rl.models.actor_critic import ActorCriticConfig
 from cobra_rl.models.exploration import ExplorationConfig
 from cobra_rl.models.monet import MonetConfig
@@ -16,51 +17,56 @@ from cobra_rl.models.reward import RewardConfig
 from cobra_rl.models.transition import LawConfig, TransitionConfig
 from cobra_rl.models.vision import VisionModelConfig
 
-Schedule = tuple[tuple[float, float], ...]  # (share of the run, value), linear in between
+Few = Annotated[int, Bounds(1, 64)]
+Batch = Annotated[int, Bounds(1, 65_536)]
+Schedule = Annotated[tuple[tuple[Share, float], ...], Bounds(1, 100)]  # (share of the run, value), linear in between
 
 
 @dataclass(frozen=True)
-class Stage:
+class Stage(Checked):
     """A part of the curriculum: scenes with 1 to `sprites` sprites, explained with `slots` slots."""
 
-    until: float  # share of the run at which the stage ends
-    sprites: int  # largest number of sprites in a scene
-    slots: int | None = None  # slots that explain a scene; none given: all of the model's
+    until: Share  # share of the run at which the stage ends
+    sprites: Count  # largest number of sprites in a scene
+    slots: Count | None = None  # slots that explain a scene; none given: all of the model's
+
+
+Stages = Annotated[tuple[Stage, ...], Bounds(1, 100)]
 
 
 @dataclass(frozen=True)
-class VisionConfig:
+class VisionConfig(Checked):
     """Training of the vision module. The defaults are the paper's."""
 
     model: VisionModelConfig = dataclasses.field(default_factory=MonetConfig)
-    steps: int = 700_000  # gradient steps; schedules stretch along
-    batch: int = 16  # images per gradient step
+    steps: Count = 700_000  # gradient steps; schedules stretch along
+    batch: Batch = 16  # images per gradient step
     optimiser: Literal["rmsprop", "adam"] = "rmsprop"  # optimiser of the weights
-    learning_rate: float = 1e-4  # learning rate after the warm-up
-    warmup: int = 0  # steps during which the learning rate rises
-    decay_from: float = 1.0  # share of the run after which the learning rate falls, as a cosine
-    final_rate: float = 0.03  # learning rate at the end, as a share of the learning rate
-    clip: float = 0.0  # largest norm of the gradient; 0: any
-    average: float = 0.999  # decay of the average of the weights that is evaluated and kept (not in the paper)
+    learning_rate: Positive = 1e-4  # learning rate after the warm-up
+    warmup: Annotated[int, Bounds(0, 10**8)] = 0  # steps during which the learning rate rises
+    decay_from: Share = 1.0  # share of the run after which the learning rate falls, as a cosine
+    final_rate: Share = 0.03  # learning rate at the end, as a share of the learning rate
+    clip: NonNegative = 0.0  # largest norm of the gradient; 0: any
+    average: Share = 0.999  # decay of the average of the weights that is evaluated and kept (not in the paper)
     beta: Schedule = ((0.0, 0.5),)  # weight of the latents' KL
     gamma: Schedule = ((0.0, 0.5),)  # weight of the masks' KL
-    stages: tuple[Stage, ...] = (Stage(1.0, 6),)  # curriculum over the number of sprites and slots
-    evaluate_every: int = 5000  # steps between validations (and checkpoints)
-    validation_scenes: int = 256  # scenes of a validation
+    stages: Stages = (Stage(1.0, 6),)  # curriculum over the number of sprites and slots
+    evaluate_every: Count = 5000  # steps between validations (and checkpoints)
+    validation_scenes: Batch = 256  # scenes of a validation
 
 
 _LAPTOP_MODEL = MonetConfig(
-    attention_channels=(24, 48, 64), attention_window=32, encoder_window=24, encoder_hidden=128, log_var_init=-4.0,
-    decoder_width=48, decoder_patch=2,
+    latents=12, rgb_scale=(1.0, 1.0, 1.0), attention_channels=(16, 32, 48), attention_window=32,
+    encoder_window=24, encoder_hidden=64, decoder_width=32, decoder_patch=2,
 )  # fmt: skip
 _DEBUG_MODEL = dataclasses.replace(
-    _LAPTOP_MODEL, slots=3, attention_channels=(8, 8), decoder_width=8, decoder_layers=1, encoder_hidden=16
+    _LAPTOP_MODEL, slots=4, attention_channels=(8, 8), decoder_width=8, decoder_layers=1, encoder_hidden=16
 )
 
 VISION: dict[str, VisionConfig] = {
     "paper": VisionConfig(),
     "laptop": VisionConfig(
-        model=_LAPTOP_MODEL, steps=24_000, batch=8,
+        model=_LAPTOP_MODEL, steps=12_000, batch=8,
         optimiser="adam", learning_rate=2.5e-3, warmup=200, decay_from=0.3, clip=5000.0, average=0.998,
         beta=((0.2, 0.1), (0.45, 0.5)), gamma=((0.2, 0.5), (0.45, 1.0)),
         stages=(Stage(0.06, 2, 4), Stage(0.11, 4, 6), Stage(1.0, 6)),
@@ -74,32 +80,32 @@ VISION: dict[str, VisionConfig] = {
 
 
 @dataclass(frozen=True)
-class ExploreConfig:
+class ExploreConfig(Checked):
     """Training of the transition model and the exploration policy, in tandem. The defaults are the paper's."""
 
     transition: TransitionConfig = dataclasses.field(default_factory=TransitionConfig)
     exploration: ExplorationConfig = dataclasses.field(default_factory=ExplorationConfig)
     curious: bool = True  # actors follow the exploration policy; otherwise they click at random and only T is trained
-    steps: int = 500_000  # updates of the learner; schedules stretch along
-    batch: int = 16  # transitions per update
-    learning_rate: float = 3e-4  # learning rate of both networks
-    decay_from: float = 1.0  # share of the run after which the learning rate falls, as a cosine
-    final_rate: float = 0.03  # learning rate at the end, as a share of the learning rate
-    clip: float = 0.0  # largest norm of the gradient; 0: any
-    average: float = 0.0  # decay of the average of the weights that is evaluated and kept; 0: the last weights
-    samples: int = 1  # samples of u for each scene, in an update of the policy
+    steps: Count = 500_000  # updates of the learner; schedules stretch along
+    batch: Batch = 16  # transitions per update
+    learning_rate: Positive = 3e-4  # learning rate of both networks
+    decay_from: Share = 1.0  # share of the run after which the learning rate falls, as a cosine
+    final_rate: Share = 0.03  # learning rate at the end, as a share of the learning rate
+    clip: NonNegative = 0.0  # largest norm of the gradient; 0: any
+    average: Share = 0.0  # decay of the average of the weights that is evaluated and kept; 0: the last weights
+    samples: Annotated[int, Bounds(1, 1024)] = 1  # samples of u for each scene, in an update of the policy
     change_cost: Schedule = ((0.0, 1.0),)  # cost of |Delta|, in squared pixels
     click_cost: Schedule = ((0.0, 210.0),)  # cost of |D| on the position click, in squared pixels per frame width
-    capacity: int = 100_000  # transitions that the replay holds
-    first: int = 1000  # transitions in the replay before learning begins
-    lattice: int = 1  # 2: the pixel error is estimated from every second patch in both directions
+    capacity: Count = 100_000  # transitions that the replay holds
+    first: Count = 1000  # transitions in the replay before learning begins
+    lattice: Few = 1  # 2: the pixel error is estimated from every second patch in both directions
     priority: Schedule = ((0.0, 1.0),)  # alpha: transitions are drawn in proportion to L_T^alpha
     importance: Schedule = ((0.0, 1.0),)  # beta: how far importance weights undo the priorities
-    uniform: float = 0.0  # share of the actors' actions that are uniformly random
-    envs: int = 16  # environments played in this process, if actors are local
-    updates: int = 1  # updates of the learner for each step of the actors
-    evaluate_every: int = 5000  # updates between validations (and checkpoints)
-    validation_scenes: int = 256  # scenes of a validation
+    uniform: Share = 0.0  # share of the actors' actions that are uniformly random
+    envs: Batch = 16  # environments played in this process, if actors are local
+    updates: Annotated[int, Bounds(1, 100_000)] = 1  # updates of the learner for each step of the actors
+    evaluate_every: Count = 5000  # updates between validations (and checkpoints)
+    validation_scenes: Batch = 256  # scenes of a validation
 
 
 EXPLORE: dict[str, ExploreConfig] = {
@@ -122,61 +128,72 @@ EXPLORE: dict[str, ExploreConfig] = {
 
 
 @dataclass(frozen=True)
-class TaskConfig:
+class TaskConfig(Checked):
     """The task phase: Algorithm 1. The defaults are the paper's, where it gives them."""
 
     agent: str = "cobra"  # who learns: a name in AGENTS of phases/task.py
     reward: RewardConfig = dataclasses.field(default_factory=RewardConfig)
     planner: str = "one_step"  # how actions are searched for: a name in agents/planners.py
-    proposals: int = 128  # B: actions that the planner proposes
-    depth: int = 1  # steps that the planner `shooting` looks ahead
-    epsilon: float = 0.2  # share of random choices among the proposals, while training
-    updates: int = 10  # N: gradient steps per environment step
-    batch: int = 16  # remembered scenes per gradient step
-    learning_rate: float = 1e-3  # learning rate of the reward predictor
-    weight_decay: float = 0.0  # weight decay of AdamW
+    proposals: Batch = 128  # B: actions that the planner proposes
+    depth: Few = 1  # steps that the planner `shooting` looks ahead
+    epsilon: Share = 0.2  # share of random choices among the proposals, while training
+    updates: Annotated[int, Bounds(1, 100_000)] = 10  # N: gradient steps per environment step
+    batch: Batch = 16  # remembered scenes per gradient step
+    learning_rate: Positive = 1e-3  # learning rate of the reward predictor
+    weight_decay: NonNegative = 0.0  # weight decay of AdamW
     shuffle: bool = False  # slots of remembered scenes come in a random order: a scene has none
-    reward_unit: float = 10.0  # rewards are learnt in this unit (not in the paper)
+    reward_unit: Positive = 10.0  # rewards are learnt in this unit (not in the paper)
     reward_cap: float | None = None  # reward targets are clipped here; above it a task is solved anyway
     value: bool = False  # learn a value from (sparse) rewards instead of the reward itself
-    discount: float = 0.9  # discount of the value
-    target_every: int = 50  # environment steps between two copies of the value that is bootstrapped from
+    discount: Share = 0.9  # discount of the value
+    target_every: Count = 50  # environment steps between two copies of the value that is bootstrapped from
     wait_for_reward: bool = False  # choose among the proposals at random until the first reward that is not 0
-    memory: int = 30_000  # steps that are remembered; the paper's longest run
+    memory: Count = 30_000  # steps that are remembered; the paper's longest run
 
 
 TASK: dict[str, TaskConfig] = {
     "paper": TaskConfig(),
-    "laptop": TaskConfig(learning_rate=3e-3, weight_decay=0.2, shuffle=True, reward_cap=5.0),
+    "laptop": TaskConfig(
+        reward=RewardConfig(whole=()),
+        learning_rate=3e-3,
+        weight_decay=0.2,
+        shuffle=True,
+        reward_cap=5.0,
+    ),
     "debug": TaskConfig(reward=RewardConfig(pair=(16, 16), whole=(16,)), proposals=8, updates=2, batch=4, memory=1000),
 }
 
 
 @dataclass(frozen=True)
-class BaselineConfig:
+class BaselineConfig(Checked):
     """MPO, the paper's model-free baseline. The defaults are the paper's, where it gives them."""
 
     features: Literal["pixels", "slots"] = "pixels"  # what actor and critic see: pictures, or the world model's slots
     policy: Literal["raw", "deformed"] = "raw"  # actions as they are, or deformed by the exploration policy
     networks: ActorCriticConfig = dataclasses.field(default_factory=ActorCriticConfig)
-    epsilon: float = 0.2  # bound on the KL of the E-step
-    epsilon_penalty: float = 1e-3  # the same, of the objective to stay within [0, 1] (not in the paper)
-    epsilon_mean: float = 1e-2  # bound on the KL of the policy's mean, shared by the dimensions of the action
-    epsilon_scale: float = 1e-5  # bound on the KL of the policy's scale
+    epsilon: Positive = 0.2  # bound on the KL of the E-step
+    epsilon_penalty: Positive = 1e-3  # the same, of the objective to stay within [0, 1] (not in the paper)
+    epsilon_mean: Positive = 1e-2  # bound on the KL of the policy's mean, shared by the dimensions of the action
+    epsilon_scale: Positive = 1e-5  # bound on the KL of the policy's scale
     first_duals: tuple[float, float, float] = (1.0, 1.0, 10.0)  # temperature, multipliers of mean and scale, at first
-    samples: int = 20  # actions drawn in each scene of a batch
-    discount: float = 0.99  # discount of rewards to come
-    target_every: int = 200  # updates between two copies of the target networks
-    batch: int = 512  # transitions per update
-    replay_ratio: float = 2.0  # transitions drawn for learning per environment step
-    learning_rate: float = 3e-4  # learning rate of actor and critic
-    dual_rate: float = 1e-2  # learning rate of temperatures and multipliers
-    reward_unit: float = 10.0  # rewards are learnt in this unit
+    samples: Annotated[int, Bounds(1, 1024)] = 20  # actions drawn in each scene of a batch
+    discount: Share = 0.99  # discount of rewards to come
+    target_every: Count = 200  # updates between two copies of the target networks
+    batch: Batch = 512  # transitions per update
+    replay_ratio: Positive = 2.0  # transitions drawn for learning per environment step
+    learning_rate: Positive = 3e-4  # learning rate of actor and critic
+    dual_rate: Positive = 1e-2  # learning rate of temperatures and multipliers
+    reward_unit: Positive = 10.0  # rewards are learnt in this unit
     reward_cap: float | None = None  # rewards are clipped here; above it a task is solved anyway
-    capacity: int = 1_000_000  # transitions that the replay holds
-    first: int = 1000  # environment steps before learning begins
-    envs: int = 32  # environments played side by side in this process
-    save_every: int = 20_000  # environment steps between two checkpoints
+    capacity: Count = 1_000_000  # transitions that the replay holds
+    first: Count = 1000  # environment steps before learning begins
+    envs: Batch = 32  # environments played side by side in this process
+    save_every: Count = 20_000  # environment steps between two checkpoints
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.capacity < self.envs:
+            raise ValueError(f"capacity of BaselineConfig is {self.capacity}; it must be at least envs ({self.envs}).")
 
     @property
     def name(self) -> str:

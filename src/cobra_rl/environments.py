@@ -13,6 +13,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from cobra_rl.bounds import Checked
 from cobra_rl.spriteworld.base import Environment, TimeStep
 from cobra_rl.spriteworld.env import Spriteworld, make
 from cobra_rl.spriteworld.names import MODES
@@ -28,6 +29,8 @@ def load_environment(name: str, mode: str = "train") -> Environment:
         found = getattr(_module(where), attribute)
     except (ImportError, OSError, AttributeError, SyntaxError) as error:
         raise ValueError(f"--env is {name!r}, but nothing is found there: {error}.") from error
+    except Exception as error:  # whatever a user's file does; --debug shows where
+        raise ValueError(f"--env is {name!r}, but its code fails: {type(error).__name__}: {error}.") from error
     return as_environment(found, mode, name)
 
 
@@ -78,7 +81,7 @@ class SparseReward:
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(Checked):
     """What is to be learnt, and with what at hand."""
 
     task: str  # of the suite, or what an environment of one's own is called
@@ -87,14 +90,11 @@ class Problem:
     exploration_policy: bool = True  # else the planner proposes uniformly random actions
     env: str | None = None  # module:name of an environment of one's own
 
-    def name(self, value: bool) -> str:
-        """Name a folder for runs of it; `value`: a value predictor is learnt."""
-        parts = [self.task]
-        parts += ["released"] if self.variant == "released" else []
-        parts += ["sparse"] if self.sparse else []
-        parts += [("reward", "value")[value]] if value != self.sparse else []
-        parts += [] if self.exploration_policy else ["uniform"]
-        return "-".join(parts)
+    def name(self, value: bool = False, agent: str = "") -> str:
+        """Name a folder for runs of it; `value`: a value predictor is learnt; `agent`: by whom, if not by COBRA."""
+        options = {"released": self.variant == "released", "sparse": self.sparse}
+        options |= {("reward", "value")[value]: value != self.sparse, "uniform": not self.exploration_policy}
+        return "-".join([self.task, *([agent] if agent else []), *(name for name, chosen in options.items() if chosen)])
 
     def environments(self) -> dict[str, Environment]:
         """Return the environments to learn in and to be tested in, by mode."""

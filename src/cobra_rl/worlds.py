@@ -1,14 +1,7 @@
-"""A world is a folder: vision, transition model and exploration policy, what they are and what they were trained on.
-
-    world.json                              sha256 of each part and of the whole
-    vision/ transition/ exploration/        weights.safetensors and config.json
-
-The transition model and the exploration policy record the vision that they were trained on; a wrong pair is refused.
-"""
+"""A world is a folder: vision, transition model and exploration policy, what they are and what they were trained on."""
 
 import hashlib
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,11 +9,12 @@ from typing import Any
 import equinox as eqx
 import jax
 
+from cobra_rl.bounds import Width, conform, from_json
 from cobra_rl.models.vision import VisionModel
 from cobra_rl.models.world import EXPLORATIONS, TRANSITIONS, VISIONS, Kind, WorldModel, name_of, sizes_of
 from cobra_rl.runtime import storage
 from cobra_rl.runtime.run import Weights
-from cobra_rl.runtime.typed import from_json, to_json
+from cobra_rl.runtime.typed import to_json
 from cobra_rl.runtime.weights import WeightsError, load_weights, read_config, sha256
 
 WEIGHTS = Path(__file__).parent / "weights"
@@ -74,10 +68,8 @@ def load_world(folder: Path | str | None = None) -> WorldModel:
         config = read_config(place / part, part)
         if config.pop("vision", None) != sha256(place / "vision"):
             raise WeightsError(f"The {part} model in {place} was trained on another vision than the one beside it.")
-        action_size = config.pop("action_size", None)
-        if not isinstance(action_size, int) or action_size < 1:
-            where = place / part / "config.json"
-            raise WeightsError(f"{where} must say the action_size, a whole number of at least 1.")
+        where = f"{place / part / 'config.json'}, action_size,"
+        action_size = conform(Width, config.pop("action_size", None), where)
         sizes = sizes_of(vision.config, action_size)
         arguments = (sizes, vision.place) if part == "transition" else (sizes,)
         models[part] = _load_model(place / part, part, config, *arguments)
@@ -90,12 +82,18 @@ def world_sha256(folder: Path | str | None = None) -> str:
     record = storage.read_json(place / "world.json")
     found = _fingerprint(place)
     if record != found:
-        changed = [part for part in PARTS if record.get("parts", {}).get(part) != found["parts"][part]]
+        sealed = conform(dict[str, str], record.get("parts", {}), f"{place / 'world.json'}, parts,")
+        changed = [part for part in PARTS if sealed.get(part) != found["parts"][part]]
         raise WeightsError(
             f"The world in {place} is not whole: its {', '.join(changed) or 'world.json'} changed after it was made; "
             "run the command that made it again, or take another world."
         )
     return found["sha256"]
+
+
+def world_record(place: Path) -> dict[str, str]:
+    """Return what a run records of the world in a folder: its sha256, and where it lay."""
+    return {"sha256": world_sha256(place), "path": "shipped" if place == SHIPPED else str(place.resolve())}
 
 
 def seal_world(folder: Path) -> str:
@@ -106,16 +104,22 @@ def seal_world(folder: Path) -> str:
 
 
 def copy_vision(source: Path, target: Path) -> None:
-    """Copy vision weights into a world; what is there already stays."""
-    if not (target / "weights.safetensors").exists() or sha256(target) != sha256(source):
-        for name in ("config.json", "weights.safetensors"):
-            storage.write_atomically(target / name, (source / name).read_bytes())
+    """Copy the weights of vision, or of another part, into a world; what is the same already stays."""
+    for name in ("config.json", "weights.safetensors"):
+        _copy(source / name, target / name)
 
 
 def copy_world(source: Path, target: Path) -> None:
-    """Copy a world beside a run that uses it, so that the run can be moved and loaded on its own."""
-    if not (target / "world.json").exists() or world_sha256(target) != world_sha256(source):
-        shutil.copytree(source, target, dirs_exist_ok=True)
+    """Copy a world beside a run that uses it, so that the run can be moved and loaded on its own; world.json last."""
+    for part in PARTS:
+        copy_vision(source / part, target / part)
+    _copy(source / "world.json", target / "world.json")
+
+
+def _copy(source: Path, target: Path) -> None:
+    data = source.read_bytes()
+    if not target.exists() or target.read_bytes() != data:
+        storage.write_atomically(target, data)
 
 
 def _fingerprint(folder: Path) -> dict[str, Any]:
@@ -127,7 +131,7 @@ def _fingerprint(folder: Path) -> dict[str, Any]:
 def _load_model(folder: Path, part: str, config: dict, *arguments: Any) -> Any:
     """Load a model from its weights and the configuration beside them; refused if either does not fit."""
     name, kinds = config.pop("model", None), KINDS[part]
-    if name not in kinds:
+    if not isinstance(name, str) or name not in kinds:
         raise WeightsError(f"The {part} in {folder} is a {name!r}; this code knows {', '.join(kinds)}.")
     kind, where = kinds[name], str(folder / "config.json")
     try:

@@ -95,38 +95,49 @@ def test_success_ends_the_return_and_time_does_not_teach():
 # Problems with a known answer. Scenes are two slots of two latents.
 
 NETWORKS = ActorCriticConfig(slot_actor=(32,), slot_actor_whole=(32,), slot_critic=(32,), slot_critic_whole=(32,))
-PROBE = dataclasses.replace(
-    CONFIG, features="slots", networks=NETWORKS, learning_rate=3e-3, target_every=20, reward_unit=1.0, reward_cap=None
-)
+PROBE = Mpo(
+    dataclasses.replace(
+        CONFIG, features="slots", networks=NETWORKS, learning_rate=3e-3, target_every=20, reward_unit=1.0,
+        reward_cap=None, discount=0.8, samples=8,
+    ),
+    Sizes(slots=2, latents=2, action=2, image=64),
+)  # fmt: skip
+UPDATES = 600
 
 
-def learn(make_batch, updates: int, **changes):
-    """MPO after so many updates on batches of 64 transitions."""
-    agent = Mpo(dataclasses.replace(PROBE, **changes), Sizes(slots=2, latents=2, action=2, image=64))
+@eqx.filter_jit
+def update_often(state, batches, keys):
+    """Take an update with each batch; compiled once for all problems."""
+    arrays, static = eqx.partition(state, eqx.is_array)
 
-    @eqx.filter_jit
-    def update(state, key):
-        batch_key, learn_key = jax.random.split(key)
-        return agent.update(state, make_batch(batch_key), learn_key)[0]
+    def update(arrays, given):
+        learnt = PROBE.update(eqx.combine(arrays, static), *given)[0]
+        return eqx.filter(learnt, eqx.is_array), None
 
-    state = agent.init(jax.random.key(0))
-    for key in jax.random.split(jax.random.key(1), updates):
-        state = update(state, key)
+    return eqx.combine(jax.lax.scan(update, arrays, (batches, keys))[0], static)
+
+
+def learn(make_batch, rounds=1):
+    """MPO after so many rounds of updates on batches of 32 transitions."""
+    state = PROBE.init(jax.random.key(0))
+    for key in jax.random.split(jax.random.key(1), rounds):
+        batch_keys, learn_keys = jax.random.split(key, (2, UPDATES))
+        state = update_often(state, jax.jit(jax.vmap(make_batch))(batch_keys), learn_keys)
     return state.networks
 
 
 def one_step(key, best):
     """Random actions whose reward falls with the distance from the best; each ends its episode."""
     scene_key, action_key = jax.random.split(key)
-    scenes = jax.random.uniform(scene_key, (64, 2, 2), minval=-1.0)
-    actions = jax.random.uniform(action_key, (64, 2))
+    scenes = jax.random.uniform(scene_key, (32, 2, 2), minval=-1.0)
+    actions = jax.random.uniform(action_key, (32, 2))
     rewards = -10.0 * jnp.sum((actions - best(scenes)) ** 2, axis=-1)
-    return Transition(scenes, actions, rewards, scenes, jnp.ones(64, bool), jnp.zeros(64, bool))
+    return Transition(scenes, actions, rewards, scenes, jnp.ones(32, bool), jnp.zeros(32, bool))
 
 
 def test_a_bandit_learns_the_best_action_and_what_it_is_worth():
     best = jnp.array([0.4, 0.65])
-    networks = learn(lambda key: one_step(key, lambda scenes: best), 600)
+    networks = learn(lambda key: one_step(key, lambda scenes: best))
     scenes = jax.random.uniform(jax.random.key(5), (16, 2, 2), minval=-1.0)
     policy = networks.policy(scenes)
     assert float(jnp.abs(policy.mean - best).max()) < 0.1
@@ -141,8 +152,8 @@ def test_one_step_control_learns_an_action_for_each_scene():
     def best(scenes):
         return 0.5 + 0.15 * scenes.sum(1)  # of both slots, in whatever order
 
-    networks = learn(lambda key: one_step(key, best), 1200)
-    scenes = jax.random.uniform(jax.random.key(5), (64, 2, 2), minval=-1.0)
+    networks = learn(lambda key: one_step(key, best), rounds=2)
+    scenes = jax.random.uniform(jax.random.key(5), (32, 2, 2), minval=-1.0)
     error = jnp.abs(networks.policy(scenes).mean - best(scenes)).mean()
     assert float(error) < 0.05
     assert float(jnp.abs(0.5 - best(scenes)).mean()) > 0.09  # what a policy that does not look would have
@@ -154,14 +165,14 @@ def test_a_chain_of_two_steps_has_its_discounted_value():
     first, second = jnp.eye(2)[:, None] * jnp.ones((2, 2, 1))  # two scenes [2, 2]
 
     def chain(key):
-        kind = jnp.arange(64) % 4  # from the first to the second; to the end; out of time, with a reward that misleads
+        kind = jnp.arange(32) % 4  # from the first to the second; to the end; out of time, with a reward that misleads
         scenes = jnp.where((kind == 1)[:, None, None], second, first)
         following = jnp.where((kind == 0)[:, None, None], second, scenes)
         reward = jnp.where(kind == 1, 1.0, jnp.where(kind == 0, 0.0, 100.0))
-        actions = jax.random.uniform(key, (64, 2))
+        actions = jax.random.uniform(key, (32, 2))
         return Transition(scenes, actions, reward, following, kind == 1, kind >= 2)
 
-    networks = learn(chain, 600, discount=0.8)
+    networks = learn(chain)
     actions = jax.random.uniform(jax.random.key(2), (50, 2, 2))
     values = networks.value(jnp.stack([first, second]), actions)
     np.testing.assert_allclose(values.mean(0), [0.8, 1.0], atol=0.05)

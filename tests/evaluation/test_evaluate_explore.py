@@ -8,8 +8,9 @@ import pytest
 from corridor import Corridor
 
 from cobra_rl.config import EXPLORE, VISION
-from cobra_rl.evaluation.explore import explore_scenes, explore_scores, policy_scores
+from cobra_rl.evaluation.explore import explore_scores, policy_scores
 from cobra_rl.evaluation.pushing import aim, push, states_from
+from cobra_rl.evaluation.vision import fixed_scenes
 from cobra_rl.models.world import WorldModel, make_exploration, make_transition, make_vision
 from cobra_rl.spriteworld import make
 
@@ -18,7 +19,7 @@ ENV = make("exploration")
 
 @pytest.fixture(scope="module")
 def scenes():
-    return explore_scenes(ENV, 20)
+    return fixed_scenes(ENV, 20, 1)
 
 
 def on_the_topmost(scenes) -> np.ndarray:
@@ -37,7 +38,7 @@ def test_clicks_on_the_topmost_sprite_strike_it_and_no_other(scenes):
 
 
 def scores_of_uniform_proposals(seed):
-    scenes = explore_scenes(ENV, 20, seed)
+    scenes = fixed_scenes(ENV, 20, 1, seed)
     proposals = np.random.default_rng(seed).random((20, 500, ENV.action_size))
     scores = policy_scores(proposals, scenes, np.asarray(scenes.sprites.alive))
     return scores | {"hits beyond area": scores["hit_rate"] - (scenes.labels >= 0).mean()}
@@ -52,18 +53,18 @@ def test_uniform_proposals_strike_by_area_and_go_everywhere():
 
 def scenes_changed_by_pushes(seed):
     """How many of 20 pictures change when the topmost sprite is pushed; the truth is checked on the way."""
-    scenes, rng = explore_scenes(ENV, 20, seed), np.random.default_rng(seed)
+    scenes, rng = fixed_scenes(ENV, 20, 1, seed), np.random.default_rng(seed)
     sprite = on_the_topmost(scenes)
     action = np.concatenate([aim(scenes.labels, sprite, rng), rng.random((20, 2))], axis=1)
     before = np.asarray(scenes.sprites.position)
-    pushed = push(ENV, states_from(scenes.sprites), action)
-    moved = np.asarray(pushed.states.sprites.position) - before
+    states, images = push(ENV, states_from(scenes.sprites), action)
+    moved = np.asarray(states.sprites.position) - before
     rows = np.arange(20)
     expected = np.clip(before[rows, sprite] + 0.25 * (action[:, 2:] - 0.5), 0.0, 1.0) - before[rows, sprite]
     np.testing.assert_allclose(moved[rows, sprite], expected, atol=1e-6)
     moved[rows, sprite] = 0.0
     assert not moved.any()
-    return (pushed.images != scenes.images).any(axis=(1, 2, 3)).sum()
+    return (images != scenes.images).any(axis=(1, 2, 3)).sum()
 
 
 def test_a_push_moves_the_struck_sprite_by_a_quarter_of_the_motion_click():

@@ -69,7 +69,7 @@ def test_the_loss_is_its_formula(model):
     for k in range(config.slots):
         out = model.encoder(jnp.asarray(x, jnp.float32), jnp.exp(jnp.asarray(log_masks[:, k], jnp.float32)))
         mean, log_var = np.split(np.asarray(out, np.float64), 2, axis=-1)
-        log_var = np.clip(log_var + config.log_var_init, -12, 4)
+        log_var = np.clip(log_var, -12, 4)
         noise = np.asarray(jax.random.normal(noise_keys[k], mean.shape))
         component, logit = model.decoder(jnp.asarray(mean + np.exp(log_var / 2) * noise, jnp.float32))
         sigma = 0.08 if k == 0 else 0.15
@@ -91,6 +91,8 @@ def test_every_weight_learns(model):
     gradients = eqx.filter_jit(eqx.filter_grad(lambda m: m.loss(frames, KEY, LossWeights())[0]))(model)
     for path, leaf in jax.tree_util.tree_leaves_with_path(gradients):
         assert np.isfinite(leaf).all()
+        if ".border" in jax.tree_util.keystr(path):
+            continue  # it learns from things at the border, and fresh masks are everywhere (test_component.py)
         assert np.abs(leaf).max() > 0, jax.tree_util.keystr(path)
 
 
@@ -118,7 +120,7 @@ def test_a_glimpse_takes_nothing_outside_its_window():
     assert rows.min() == 0
 
 
-def test_only_the_centred_decoder_says_where_a_slot_is(model):
+def test_only_our_decoder_says_where_a_slot_is(model):
     centred = bool(model.config.decoder_patch)
     assert model.place == (PLACE if centred else None)
     assert model.patch == (2 if centred else 0)

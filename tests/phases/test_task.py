@@ -13,9 +13,10 @@ from cobra_rl.agents.base import Policy
 from cobra_rl.config import TASK
 from cobra_rl.environments import Problem, SparseReward
 from cobra_rl.models.reward import Reward
-from cobra_rl.phases import task
+from cobra_rl.phases import solving
 from cobra_rl.phases.task import TaskPhase, solve
-from cobra_rl.runtime.run import Diverged, OtherRun
+from cobra_rl.runtime.folder import OtherRun
+from cobra_rl.runtime.run import Diverged
 from cobra_rl.spriteworld import EnvSpec, FindGoal, SpriteDistribution, Spriteworld, make
 from cobra_rl.worlds import load_world
 
@@ -26,9 +27,9 @@ PROBLEM, STEPS = Problem("goal_finding_new_shape"), 44
 def quick(monkeypatch):
     """What is slow to compile, and not asked about in most tests here."""
     monkeypatch.setattr(TaskPhase, "save_every", 10)
-    monkeypatch.setattr(task, "context", lambda *_: {})
-    monkeypatch.setattr(task, "greedy_scores", lambda *_: {"success_train": 0.5, "success_test": 0.5})
-    monkeypatch.setattr(task, "normalised_reward", lambda *_: {})
+    monkeypatch.setattr(solving, "context", lambda *_: {})
+    monkeypatch.setattr(solving, "greedy_scores", lambda *_: {"success_train": 0.5, "success_test": 0.5})
+    monkeypatch.setattr(solving, "normalised_reward", lambda *_: {})
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def test_a_run_that_crashed_goes_on_as_if_it_had_not(run, quick, tmp_path, monke
     assert whole["seeds"][0]["ends"] != whole["seeds"][1]["ends"] or whole["seeds"][0] != whole["seeds"][1]
     assert json.loads((tmp_path / "whole" / "result.json").read_text())["seeds"] == whole["seeds"]
     with monkeypatch.context() as idle:
-        idle.setattr(task, "run", None)  # what has come to its end is not done again
+        idle.setattr(solving, "run", None)  # what has come to its end is not done again
         assert solve(folder=tmp_path / "whole", **run)["seeds"] == whole["seeds"]
 
 
@@ -87,8 +88,8 @@ def test_a_run_is_loaded_with_its_own_world_and_all_its_settings(run, quick, tmp
     agent = Agent.load(moved)
     assert agent.config == config
     assert agent.problem == PROBLEM
-    assert agent.world.sizes.slots == 3  # the world of the run, not the shipped one with its 8 slots
-    assert Agent.load(moved, world=debug_world).world.sizes.slots == 3
+    assert agent.world.sizes.slots == 4  # the world of the run, not the shipped one with its 8 slots
+    assert Agent.load(moved, world=debug_world).world.sizes.slots == 4
     with pytest.raises(ValueError, match="learnt in another world than"):
         Agent.load(moved, world=cobra_shipped())
     shutil.rmtree(moved / "world")
@@ -190,6 +191,19 @@ def test_an_own_task_is_learnt_with_all_that_a_run_has(debug_world, tmp_path, ca
     output = capsys.readouterr().out
     assert "compiling" in output
     assert "12/12" in output
+
+
+def test_checks_say_from_when_on_the_greedy_agent_keeps_to_90_percent(run, quick, tmp_path, monkeypatch):
+    monkeypatch.setattr(solving, "CONFIRM", 4)
+    result = solve(folder=tmp_path, **run | {"seeds": range(1), "steps": 6, "check_every": 3})
+    row = result["seeds"][0]
+    assert [step for step, _ in row["checks"]] == [3, 6]
+    assert all(0.0 <= success <= 1.0 for _, success in row["checks"])
+    assert row["steps_to_90_kept"] is None  # it has learnt nothing
+    kept = solving._kept
+    assert kept([(25, 0.95), (50, 0.8), (75, 0.9), (100, 1.0)]) == 75
+    assert kept([(25, 0.95), (50, 0.9)]) == 25
+    assert kept([(25, 0.95), (50, 0.5)]) is None
 
 
 def test_rewards_that_are_no_numbers_are_refused(debug_world, tmp_path):

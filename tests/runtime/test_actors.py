@@ -61,9 +61,10 @@ def ray_actors():
     return pytest.importorskip("cobra_rl.runtime.ray_actors")
 
 
-def test_a_dead_ray_actor_is_replaced_and_the_replay_keeps_filling(ray_actors):
+def test_a_dead_ray_actor_is_replaced_and_the_replay_keeps_filling(ray_actors, capsys):
     begin, play = functools.partial(playing.begin), functools.partial(playing.play)
     actors = ray_actors.RayActors(begin, play, PARTS, count=2, seed=1)
+    assert isinstance(actors, Actors)
     try:
         chunks = collect_until(actors, lambda chunks: len(chunks) >= 2)
         dead, _ = processes(actors)
@@ -72,6 +73,7 @@ def test_a_dead_ray_actor_is_replaced_and_the_replay_keeps_filling(ray_actors):
         os.kill(dead, signal.SIGKILL)
         chunks += collect_until(actors, lambda chunks: actors.replaced and len(chunks) >= 4)
         assert actors.replaced == 1
+        assert "An actor is replaced, the 1st so far: " in capsys.readouterr().out
         alive = processes(actors)
         assert len(set(alive)) == 2
         assert dead not in alive
@@ -90,13 +92,23 @@ def test_a_dead_ray_actor_is_replaced_and_the_replay_keeps_filling(ray_actors):
 def test_ray_actors_that_can_never_play_are_an_error_that_says_why(ray_actors):
     actors = ray_actors.RayActors(playing.fail, playing.play, PARTS, count=3, seed=0)
     try:
-        with pytest.raises(RuntimeError, match=r"^3 actors failed in a row: .*there is no world to play in\.$"):
+        with pytest.raises(ChildProcessError, match=r"^3 actors failed in a row: .*there is no world to play in\.$"):
             collect_until(actors, lambda chunks: False)
         assert actors.replaced == 2
     finally:
         actors.close()
     with pytest.raises(ValueError, match="There are 0 actors; there must be at least 1"):
         ray_actors.RayActors(playing.begin, playing.play, PARTS, count=0, seed=0)
+
+
+@pytest.mark.parametrize("address", ["nowhere.invalid:1", "127.0.0.1:1", "127.0.0.1:x"])
+def test_an_address_where_no_cluster_is_is_refused_soon(ray_actors, address):
+    began = time.monotonic()
+    with pytest.raises(
+        ConnectionError, match=rf"^No Ray cluster answers at --address {address} \(.*\); start one with"
+    ):
+        ray_actors.RayActors(playing.begin, playing.play, PARTS, count=1, seed=0, address=address)
+    assert time.monotonic() - began < 10
 
 
 def processes(actors) -> list[int]:

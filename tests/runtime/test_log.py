@@ -267,6 +267,7 @@ with StopRequested() as stop, RunLog(folder, 1000, "see") as log:
 """
 
 
+@pytest.mark.usefixtures("hangup_is_heard")
 def test_a_run_saves_when_its_terminal_goes_away(tmp_path: Path):
     master, slave = pty.openpty()
     streams = dict.fromkeys(("stdin", "stdout", "stderr"), slave)

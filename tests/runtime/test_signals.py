@@ -1,9 +1,14 @@
+import hashlib
 import os
 import signal
 import threading
+import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from cobra_rl.runtime import signals
 from cobra_rl.runtime.signals import StopRequested
 
 
@@ -11,6 +16,7 @@ def send(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
+pytestmark = pytest.mark.usefixtures("hangup_is_heard")
 NUMBERS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
 
@@ -31,11 +37,37 @@ def test_it_is_said_at_once_that_the_run_is_about_to_stop():
     said = []
     with StopRequested(said.append) as stop:
         send(signal.SIGTERM)
+        wait_for(lambda: said == ["Stopping after this step."])
         send(signal.SIGHUP)
-        assert said == ["Stopping after this step."]
         send(signal.SIGINT)
-        assert said[1:] == ["Stopping after this step; press Ctrl-C again to stop at once."]
+        wait_for(lambda: said[1:] == ["Stopping after this step; press Ctrl-C again to stop at once."])
         assert stop.signal == signal.SIGTERM  # the first
+
+
+def test_it_is_said_and_ended_at_once_even_while_compiled_code_runs(monkeypatch):
+    """Python runs no handler meanwhile: hashing, which also lets other threads run, stands for compiled code."""
+    said, ended, running = [], [], [True]
+    monkeypatch.setattr(signals, "at_second_interrupt", lambda: ended.append(running[0]))
+
+    def interrupt_twice() -> None:
+        send(signal.SIGINT)
+        wait_for(lambda: said)
+        send(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt), StopRequested(said.append):  # noqa: PT012
+        threading.Thread(target=interrupt_twice).start()
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 2_000_000)
+        running[0] = False
+        wait_for(lambda: False)  # here the second interrupt is raised
+    assert ended == [True]
+    assert said == ["Stopping after this step; press Ctrl-C again to stop at once."]
+
+
+def wait_for(holds: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_a_terminal_that_is_gone_does_not_keep_a_run_from_stopping():

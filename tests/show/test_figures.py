@@ -10,8 +10,7 @@ from PIL import Image
 
 from cobra_rl import cli
 from cobra_rl.agent import Agent
-from cobra_rl.evaluation.explore import explore_scenes
-from cobra_rl.evaluation.vision import TEST_SEED
+from cobra_rl.evaluation.vision import TEST_SEED, fixed_scenes
 from cobra_rl.models.world import WorldModel
 from cobra_rl.show.figures import FIGURES, tasks, vision, write
 from cobra_rl.show.figures.exploration import LEVELS, deformed_grid
@@ -33,9 +32,11 @@ def _bias(world):
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_and_its_caption_are_written(name, world, tmp_path, monkeypatch):
     monkeypatch.setattr(vision, "SCENES", 100)  # labels need not be exact here
+    options = {}
     if name == "solving":
-        monkeypatch.setattr(tasks, "REWARDED", ("clustering",))  # others are alike
-    assert write(FIGURES[name](world, RESULTS), name, tmp_path) == tmp_path / f"{name}.png"
+        monkeypatch.setattr(tasks, "REWARDED", ("goal_finding_new_shape",))  # others are alike
+        options["agents"] = {"goal_finding_new_shape": Agent.pretrained("goal_finding_new_position")}.__getitem__
+    assert write(FIGURES[name](world, RESULTS, **options), name, tmp_path) == tmp_path / f"{name}.png"
     with Image.open(tmp_path / f"{name}.png") as picture:
         assert picture.width > 1000
         assert np.asarray(picture.convert("RGB")).std() > 30.0
@@ -82,18 +83,6 @@ def test_a_folder_of_ones_own_gives_its_own_figure(world, tmp_path):
     assert [line.get_label() for line in drawn.figure.axes[0].lines] == ["curious"]
 
 
-def test_the_figure_of_agents_takes_those_that_it_is_given(world, monkeypatch):
-    monkeypatch.setattr(tasks, "REWARDED", ("clustering",))
-    asked = []
-
-    def agents(task: str) -> Agent:
-        asked.append(task)
-        return Agent.pretrained("sorting")
-
-    FIGURES["solving"](world, RESULTS, agents=agents)
-    assert asked == ["clustering"]
-
-
 def test_a_world_of_other_actions_is_refused(world):
     other = WorldModel(world.vision, world.transition, world.exploration, action_size=2)
     with pytest.raises(ValueError, match="whose actions have 4 dimensions; those of this world have 2"):
@@ -102,7 +91,7 @@ def test_a_world_of_other_actions_is_refused(world):
 
 def test_the_deformation_mirrors_where_the_policy_does(world):
     """Beyond the frame the policy's actions are mirrored into it; cut off, they would pile up at its border."""
-    scenes = explore_scenes(exploration_env(world), 100, TEST_SEED)
+    scenes = fixed_scenes(exploration_env(world), 100, 1, TEST_SEED)
     slots = world.encode(scenes.images[:1])[0]
     further = eqx.tree_at(_bias, world, _bias(world).at[3].add(0.5))  # the first dimension of the motion click
     lattice, deformed = deformed_grid(world, slots, 2)[..., 0], deformed_grid(further, slots, 2)[..., 0]

@@ -11,11 +11,11 @@ from PIL import Image
 
 from cobra_rl.agent import Agent
 from cobra_rl.config import EXPLORE, TASK, VISION
-from cobra_rl.evaluation.task import knowing, random_policy
+from cobra_rl.evaluation.task import episodes, knowing, random_policy
 from cobra_rl.models.reward import Reward
 from cobra_rl.models.world import WorldModel, make_exploration, make_transition, make_vision
-from cobra_rl.show.films import PAUSE, film, film_random, picture, play, save_gif, watch
-from cobra_rl.show.report_run import FRAMES, report_result
+from cobra_rl.show.figures.tasks import FILM_FRAMES, report_run
+from cobra_rl.show.films import PAUSE, film, film_random, picture, save_gif, watch
 from cobra_rl.show.results import RESULTS
 from cobra_rl.spriteworld import make
 from cobra_rl.spriteworld.base import TimeStep
@@ -54,7 +54,7 @@ def agent():
 
 def test_any_environment_is_filmed():
     env = Lamp()
-    episode = play(random_policy(1), None, env, jax.random.key(0))
+    episode = next(episodes(random_policy(1), None, env, 0))
     assert len(episode.states) == len(episode.actions) + 1 <= env.max_steps + 1
     assert episode.success == (float(episode.actions[-1][0]) > 0.9)
     frame = picture(env, episode.states[-1], 96)
@@ -67,7 +67,7 @@ def test_any_environment_is_filmed():
 
 def test_the_bound_plays_on_states_and_its_end_is_framed():
     env = make("goal_finding_new_shape")
-    episode = play(knowing(env), None, env, jax.random.fold_in(jax.random.key(0), 0))  # the first of the film
+    episode = next(episodes(knowing(env), None, env, 0))  # the first of the film
     assert episode.success
     frames = film(knowing(env), None, env, len(episode.actions) + PAUSE, seed=0, size=64)
     green = [tuple(frame[0, 0]) == (0x35, 0xB7, 0x79) for frame in frames]
@@ -98,9 +98,9 @@ def test_watching_shows_scene_slots_and_imagination(agent, tmp_path):
 def test_a_finished_run_is_drawn(agent, tmp_path):
     result = json.loads((RESULTS / "demo.json").read_text())
     envs = {mode: make("goal_finding_new_shape", mode) for mode in ("train", "test")}
-    curve_file, film_file = report_result(result, tmp_path, agent.policy, agent.params, envs)
+    curve_file, film_file = report_run(result, tmp_path, agent, envs)
     with Image.open(film_file) as gif:
-        assert gif.n_frames <= FRAMES
+        assert gif.n_frames <= FILM_FRAMES
         assert gif.width > 2 * gif.height * 0.9
     with Image.open(curve_file) as curve:
         assert np.asarray(curve.convert("RGB")).std() > 10.0

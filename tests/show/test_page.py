@@ -14,8 +14,8 @@ from PIL import Image
 
 from cobra_rl import cli
 from cobra_rl.show.figures import Drawn
-from cobra_rl.show.page import page, write_report
-from cobra_rl.show.page.page import FILMS, Picture, build, gather_figures, gather_films
+from cobra_rl.show.page import page
+from cobra_rl.show.page.page import FILMS, Picture, build, gather_figures, gather_films, write_report
 from cobra_rl.show.results import RESULTS
 from cobra_rl.worlds import SHIPPED
 
@@ -230,9 +230,9 @@ def test_a_mistake_is_one_sentence(results, tmp_path):
     file = picture(tmp_path / "file.png")
     with pytest.raises(FileNotFoundError, match="nowhere, which is no folder of results"):
         write_report(tmp_path / "report.html", tmp_path, tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=r"--out is .*, a folder"):
+    with pytest.raises(ValueError, match=r"--out is .*; it must be a path for a file, its name ending in .html"):
         write_report(tmp_path, tmp_path, results)
-    with pytest.raises(ValueError, match=r"--figures is .*, a file"):
+    with pytest.raises(ValueError, match=r"--figures is .*; it must be a path for a folder"):
         write_report(tmp_path / "report.html", file, results)
     for name, content, sentence in (
         ("vision.json", "{", "results/vision.json is not JSON"),

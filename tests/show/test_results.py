@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cobra_rl.agent import Agent
-from cobra_rl.evaluation.statistics import count_summary, exact, interquartile_mean
+from cobra_rl.evaluation.statistics import count_summary, exact, interquartile_mean, percent
 from cobra_rl.show.results import (
     EXPLORE,
     RESULTS,
@@ -29,9 +29,15 @@ ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "results" / "solve").glob("*.json"))
 
 
+def published(found) -> str:
+    """An interquartile mean and its interval."""
+    interval = f" ({percent(found.low)}-{percent(found.high)})" if found.seeds > 1 else ""
+    return percent(found.mean) + interval
+
+
 def markdown_row(result) -> str:
     """The row of the published table."""
-    cells = (str(result.success(mode)) for mode in MODES), (count_summary(result.counts(name)) for name in SOON)
+    cells = (published(result.success(mode)) for mode in MODES), (count_summary(result.counts(name)) for name in SOON)
     return f"| {' | '.join((result.title, *cells[0], *cells[1]))} |"
 
 
@@ -75,8 +81,8 @@ def test_a_result_says_how_it_was_made(path):
 def test_the_shipped_agent_is_of_the_published_run(task):
     result = json.loads((RESULTS / "solve" / f"{task}.json").read_text())
     settings = Agent.settings(WEIGHTS / "tasks" / task)
-    assert result["problem"].items() <= settings["problem"].items()
-    assert settings["steps"] == result["steps"]
+    assert result["problem"].items() <= vars(settings.problem).items()
+    assert settings.steps == result["steps"]
 
 
 def test_there_is_no_agent_for_a_task_that_nobody_learnt():
@@ -115,7 +121,7 @@ def test_what_is_not_there_is_none(tmp_path):
         ("vision.json", "{", "vision.json is not JSON"),
         ("vision.json", "[]", "vision.json does not say which command made it"),
         ("vision.json", '{"command": "cobra"}', "vision.json is not an evaluation of vision: it lacks 'figures'"),
-        ("vision.json", '{"command": "cobra", "figures": {"mse": 0.1}}', "its figures are to be metrics by place"),
+        ("vision.json", '{"command": "cobra", "figures": {"mse": 0.1}}', "its figures must be metrics by place"),
         ("explore.json", '{"command": "cobra", "figures": 3}', "explore.json is not an evaluation of the exploration"),
         ("solve/sorting.json", '{"command": "cobra"}', "sorting.json is not the result of a task: it holds no seeds"),
         ("solve/sorting.json", '{"command": "c", "seeds": [{}]}', "sorting.json is not the result of a task: it lacks"),

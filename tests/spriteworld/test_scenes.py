@@ -71,17 +71,20 @@ def test_sizes_are_seen():
 @pytest.mark.parametrize(
     ("factors", "message"),
     [
-        ({"scale": 0.0}, r"range of scale is \(0.0, 0.0\); it must satisfy 0 < low <= high <= 1"),
-        ({"scale": 1.5}, "range of scale"),
-        ({"scale": math.nan}, "range of scale"),
+        ({"scale": 0.0}, "scale of SpriteDistribution is 0.0; it must be a finite number above 0.0 and at most 1.0"),
+        ({"scale": 1.5}, "scale of SpriteDistribution is 1.5"),
+        ({"scale": math.nan}, "scale of SpriteDistribution is nan"),
         ({"scale": (0.3, 0.1)}, "range of scale"),
-        ({"scale": (0.0, 0.1)}, "range of scale"),
-        ({"angle": (0.0, math.inf)}, r"range of angle is \(0.0, inf\); it must be finite"),
-        ({"angle": (math.nan, 0.0)}, "range of angle"),
-        ({"angle": (90.0, 0.0)}, "low <= high"),
-        ({"boxes": ()}, "at least one box of positions"),
-        ({"boxes": (HERE, ((0.0, 1.0), (0.5, 1.5)))}, "range of y"),
-        ({"hue": (math.nan, 1.0)}, "range of hue"),
+        ({"scale": (0.0, 0.1)}, "scale of SpriteDistribution"),
+        (
+            {"angle": (0.0, math.inf)},
+            r"angle of SpriteDistribution is \(0.0, inf\); .* \(a finite number",
+        ),
+        ({"angle": (math.nan, 0.0)}, "angle of SpriteDistribution"),
+        ({"angle": (90.0, 0.0)}, "range of angle is .*low end must not be above"),
+        ({"boxes": ()}, "boxes of SpriteDistribution is .*a list of length from 1 to 1,000"),
+        ({"boxes": (HERE, ((0.0, 1.0), (0.5, 1.5)))}, "boxes of SpriteDistribution"),
+        ({"hue": (math.nan, 1.0)}, "hue of SpriteDistribution"),
     ],
 )
 def test_bad_distributions_are_refused(factors, message):
@@ -101,11 +104,11 @@ class Listed(NoReward):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"scenes": ()}, "'own' needs at least one scene"),
-        ({"scenes": (*SCENES, ())}, "each scene at least one sprite"),
-        ({"max_steps": 0}, "max_steps of 'own' is 0; it must be at least 1"),
-        ({"image_size": 7}, "image_size of 'own' is 7; it must be at least 8"),
-        ({"motion_noise": -0.1}, "motion_noise of 'own' is -0.1; it must be finite and at least 0"),
+        ({"scenes": ()}, "scenes of EnvSpec is .*a list of length from 1 to"),
+        ({"scenes": (*SCENES, ())}, "scenes of EnvSpec is .*each entry a list of length from 1 to"),
+        ({"max_steps": 0}, "max_steps of EnvSpec is 0; it must be a whole number from 1 to"),
+        ({"image_size": 7}, "image_size of EnvSpec is 7; it must be a whole number from 8 to 1,024"),
+        ({"motion_noise": -0.1}, "motion_noise of EnvSpec is -0.1; it must be a finite number from 0.0"),
         ({"motion_noise": math.nan}, "motion_noise"),
         ({"motion_noise": math.inf}, "motion_noise"),
         ({"task": Listed()}, "'own' cannot be hashed .*; write tuples instead of lists"),

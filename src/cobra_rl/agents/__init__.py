@@ -1,4 +1,1 @@
-"""Agents: what to do, given what is seen, imagined and wanted.
-
-Axes throughout: B batch, E environments, P proposals, K slots, M latents, A action dimension, H W image.
-"""
+"""Agents: what to do, given what is seen, imagined and wanted. The letters of axes are those of docs/design.md."""

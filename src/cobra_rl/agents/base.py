@@ -1,11 +1,4 @@
-"""The contract between agents and everything else.
-
-An `Agent` learns: the task phase gives it what happens and it changes its state. A `Policy` acts: evaluation, films and
-the pages need no more of an agent than this. Both see pictures, never the state of the environment; only the bound that
-knows all may see that, and says so.
-
-A model-free agent is a new file with a class of this protocol and a line in `AGENTS` of `phases/task.py`.
-"""
+"""The contract between agents and everything else: an `Agent` learns, a `Policy` acts (docs/design.md says more)."""
 
 import functools
 from collections.abc import Callable
@@ -22,15 +15,13 @@ from cobra_rl.spriteworld.base import Environment, TimeStep
 
 Params = Any  # all that acting needs, as a pytree
 Observations = Any  # uint8 images [B, H, W, 3]; batched states for a policy that sees them
-Keys = Key[Array, " B"]
-Actions = Float[Array, "B A"]
 
 
 @dataclass(frozen=True)
 class Policy:
     """How an agent acts. Equal if `act` is the same function, so that it can be compiled once."""
 
-    act: Callable[[Params, Observations, Keys], Actions]  # pure
+    act: Callable[[Params, Observations, Key[Array, " B"]], Float[Array, "B A"]]  # pure
     sees_state: bool = False  # it is given states instead of images: for bounds only
 
 
@@ -47,31 +38,22 @@ class Experience(NamedTuple):
 
 @runtime_checkable
 class Learner(Protocol):
-    """What scoring and saving need of a learner; `frozen` is what learning does not change, such as the world model."""
+    """What scoring and saving need of whoever learns: a state is any pytree, `frozen` what learning does not change."""
 
     @property
     def policy(self) -> Policy: ...  # how it acts when it is not learning
-
-    # What `policy` needs
-    def params(self, frozen: Any, state: Any) -> Params: ...
-
-    # What is to be kept of the state; its `kind` also names the folder
-    def weights(self, frozen: Any, state: Any) -> Weights: ...
+    def params(self, frozen: Any, state: Any) -> Params: ...  # what `policy` needs
+    def weights(self, frozen: Any, state: Any) -> Weights: ...  # what is to be kept; its `kind` also names the folder
 
 
 @runtime_checkable
 class Agent(Learner, Protocol):
-    """A learner that takes one step of one environment at a time. All functions are pure; `State` is any pytree."""
+    """A learner that takes one step of one environment at a time. All functions are pure."""
 
-    # A fresh state
-    def init(self, key: PRNGKeyArray, frozen: Any, observation: Any) -> Any: ...
-
-    # What the agent keeps of a picture: COBRA its slots, another agent the picture itself
-    def observe(self, frozen: Any, image: UInt8[Array, "H W 3"]) -> Any: ...
-
+    def init(self, key: PRNGKeyArray, frozen: Any, observation: Any) -> Any: ...  # a fresh state
+    def observe(self, frozen: Any, image: UInt8[Array, "H W 3"]) -> Any: ...  # what it keeps of a picture: COBRA slots
     # An action while learning
     def explore(self, frozen: Any, state: Any, observation: Any, key: PRNGKeyArray) -> Float[Array, " A"]: ...
-
     # Remember a step and learn from it: the state, and metrics
     def update(self, frozen: Any, state: Any, experience: Experience, key: PRNGKeyArray) -> tuple[Any, dict]: ...
 
@@ -104,11 +86,7 @@ def begin(agent: Agent, env: Environment, frozen: Any, key: PRNGKeyArray) -> Pla
 
 
 def step(agent: Agent, env: Environment, frozen: Any, state: Playing) -> tuple[Playing, Outcome, dict]:
-    """Take one step of the environment and learn from it; an episode that ends is followed by a fresh one.
-
-    Its parts are compiled one by one, those of the agent once for all environments; the agent's state is used up. The
-    dictionary holds the agent's metrics.
-    """
+    """Take one step and learn from it: the next state (the old is used up), what the step came to, and metrics."""
     initial, advance = _compiled_env(env)
     observe, explore, update = _compiled_agent(agent)
     key, act_key, step_key, reset_key, learn_key = jax.random.split(state.key, 5)

@@ -88,6 +88,9 @@ class Cobra:
 
     config: TaskConfig
 
+    def __post_init__(self) -> None:
+        make_planner(self.config)  # refuses a name that is none, before any work
+
     @property
     def policy(self) -> Policy:
         """How it acts: greedily."""
@@ -120,8 +123,7 @@ class Cobra:
     ) -> Float[Array, " A"]:
         """Choose epsilon-greedily among the proposals.
 
-        With `wait_for_reward`, at random until the first reward: until then there is nothing to search for, and the
-        untrained predictor would push everything its own way.
+        With `wait_for_reward`, at random until the first: an untrained predictor would push everything its own way.
         """
         epsilon = jnp.float32(self.config.epsilon)
         if self.config.wait_for_reward:

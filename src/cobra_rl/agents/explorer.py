@@ -7,10 +7,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from cobra_rl.models.exploration import Exploration
-from cobra_rl.models.transition import Transitions
+from cobra_rl.models.transition import Scalar, Transitions
 from cobra_rl.models.vision import VisionModel
 from cobra_rl.runtime.actors import Collected
-from cobra_rl.spriteworld.base import Environment, auto_reset
+from cobra_rl.spriteworld.base import Environment, TimeStep, auto_reset
 
 
 class ExplorerState(NamedTuple):
@@ -29,21 +29,9 @@ def begin(env: Environment, count: int, vision: VisionModel, key: PRNGKeyArray) 
 
 
 def play(
-    env: Environment,
-    uniform: Float[Array, ""] | float,
-    vision: VisionModel,
-    policy: Exploration | None,
-    state: ExplorerState,
+    env: Environment, uniform: Scalar, vision: VisionModel, policy: Exploration | None, state: ExplorerState
 ) -> tuple[ExplorerState, Collected]:
-    """Take one step in all environments; those at their end start anew.
-
-    Args:
-        env: The environment.
-        uniform: Share of actions that are uniformly random; without a policy D all are.
-        vision: Encodes what is seen.
-        policy: D, or None.
-        state: From `begin` or the step before.
-    """
+    """Take one step in all environments; those at their end start anew. A share `uniform` of the actions is random."""
     count = state.slots.shape[0]
     key, act_key, *step_keys = jax.random.split(state.key, 4)
     noise_keys, reset_keys = (jax.random.split(step_key, count) for step_key in step_keys)
@@ -56,12 +44,13 @@ def play(
     envs = jax.vmap(lambda key, step: auto_reset(env, key, step))(reset_keys, after)
     draw = jax.vmap(env.draw)
     next_image = draw(after.state)
-    collected = Collected(Transitions(state.slots, action, next_image), hits(after.info, draw(state.envs), next_image))
+    collected = Collected(Transitions(state.slots, action, next_image), hits(env, state.envs, after))
     return ExplorerState(envs, vision.encode(draw(envs)), key), collected
 
 
-def hits(info: dict[str, Array], before: Array, after: Array) -> Float[Array, ""]:
-    """Return the share of actions that moved something: as the environment says, or else as the pictures show."""
-    if "moved" in info:
-        return jnp.mean(info["moved"] >= 0)
-    return jnp.mean(jnp.any(before != after, axis=(1, 2, 3)))
+def hits(env: Environment, before: Any, after: TimeStep) -> Float[Array, ""]:
+    """Return the share of actions that moved something: as the environment says, or else as its pictures show."""
+    if "moved" in after.info:
+        return jnp.mean(after.info["moved"] >= 0)
+    draw = jax.vmap(env.draw)
+    return jnp.mean(jnp.any(draw(before) != draw(after.state), axis=(1, 2, 3)))

@@ -171,7 +171,8 @@ class Mpo:
         networks = ActorCritic(config.networks, self.sizes, config.features == "pixels", key)
         target = jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, networks)
         temperature, mean, scale = config.first_duals
-        duals = Duals(jnp.float32(temperature), jnp.float32(temperature), jnp.full(size, mean), jnp.full(size, scale))
+        values = (temperature, temperature, jnp.full(size, mean), jnp.full(size, scale))
+        duals = Duals(*(jnp.asarray(value, jnp.float32) for value in values))
         first, second = self._optimisers
         states = first.init(eqx.filter(networks, eqx.is_array)), second.init(duals)
         return MpoState(networks, target, duals, states, jnp.int32(0))

@@ -1,9 +1,4 @@
-"""Planners: how an action is searched for in imagination.
-
-A planner is a function (world, score, slots, key) -> Choice: it proposes actions, imagines what they lead to with the
-world model and scores that. `PLANNERS` makes one from a task's configuration; another planner, such as MCTS, is a new
-function here (or in a file of its own) and a line there, chosen by `--config.planner NAME`.
-"""
+"""Planners: functions (world, score, slots, key) -> Choice that search for an action in imagination."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -35,8 +30,7 @@ def shooting(
 ) -> Choice:
     """Imagine each proposal `depth` steps ahead, with another proposal at each later step (random shooting).
 
-    A way is worth the best scene on it, and the first action of the best way is chosen. With a depth of 1 it is the
-    paper's one-step search.
+    A way is worth the best scene on it, and the first action of the best way is chosen. Depth 1: the paper's search.
     """
     scenes, scores = jnp.broadcast_to(slots, (proposals, *slots.shape)), jnp.full(proposals, -jnp.inf)
     actions = []

@@ -6,12 +6,15 @@ from typing import Annotated, Any
 
 import tyro
 
-from cobra_rl.agent import Agent
-from cobra_rl.cli.options import check_file, check_range, command_line
+from cobra_rl.bounds import Bounds
+from cobra_rl.cli.options import Episodes, OutJson, command_line
 from cobra_rl.environments import load_environment
 from cobra_rl.evaluation.explore import evaluate_explore
 from cobra_rl.evaluation.task import greedy_scores
 from cobra_rl.evaluation.vision import evaluate_suite, evaluate_vision
+from cobra_rl.players import learnt_seeds, load_player, player_settings
+from cobra_rl.runtime.typed import to_json
+from cobra_rl.runtime.words import working
 from cobra_rl.show.results import write_evaluation
 from cobra_rl.show.tables import print_explore, print_result, print_vision
 from cobra_rl.spriteworld import Spriteworld
@@ -22,34 +25,30 @@ TEST_SEED = 1919  # of the episodes of `cobra evaluate RUN`: others than those a
 
 @dataclass(frozen=True)
 class EvaluateRun:
-    """Measure a run of `cobra solve`: greedy episodes in both modes. Or `cobra evaluate vision`, `... explore`."""
+    """Measure a run of a task: greedy episodes in both modes. Or `cobra evaluate vision`, `cobra evaluate explore`."""
 
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """The run's folder, such as runs/solve/sorting."""
+    """The folder of a run of `cobra solve` or `cobra baseline`, such as runs/solve/sorting."""
     world: Path | None = None
     """Where the run's world lies now, if it was moved. Default: beside the run, or where the run recorded it."""
-    episodes: int = 200  # Greedy episodes in each mode.
-    out: Path | None = None  # Where to write the metrics as JSON. Default: they are only printed.
+    episodes: Episodes = 200  # Greedy episodes in each mode.
+    out: OutJson | None = None  # Where to write the metrics as JSON. Default: they are only printed.
 
     def run(self) -> None:
         """Measure, print, write."""
-        check_range("episodes", self.episodes, 1)
-        check_file("out", self.out)
-        settings = Agent.settings(self.run_folder)
-        seeds = sorted(int(path.parent.name.removeprefix("seed")) for path in self.run_folder.glob("seed*/reward"))
+        settings, seeds = player_settings(self.run_folder), learnt_seeds(self.run_folder)
         if not seeds:
             raise ValueError(f"{self.run_folder} holds no agent yet: the run was stopped before its first save.")
-        rows = [self._row(seed) for seed in seeds]
-        metrics = settings | {"episodes": self.episodes, "seeds": rows}
+        rows = []
+        for seed in seeds:
+            agent = load_player(self.run_folder, seed, self.world)
+            assert agent.problem is not None
+            envs = agent.problem.environments()
+            with working(f"seed {seed}: {self.episodes} greedy episodes in each mode"):
+                rows.append({"seed": seed} | greedy_scores(agent.policy, agent.params, envs, self.episodes, TEST_SEED))
+        metrics = to_json(settings) | {"episodes": self.episodes, "seeds": rows}
         print_result(metrics)
         write_metrics(self.out, metrics)
-
-    def _row(self, seed: int) -> dict[str, Any]:
-        print(f"seed {seed}: {self.episodes} greedy episodes in each mode", flush=True)
-        agent = Agent.load(self.run_folder, seed, self.world)
-        assert agent.problem is not None
-        envs = agent.problem.environments()
-        return {"seed": seed} | greedy_scores(agent.policy, agent.params, envs, self.episodes, TEST_SEED)
 
 
 @dataclass(frozen=True)
@@ -59,14 +58,9 @@ class HeldOut:
     world: Path | None = None  # World to measure, such as runs/explore/laptop-seed0/world. Default: the shipped one.
     env: str | None = None
     """A Spriteworld of your own, module:name or file.py:name; by default the suite's exploration environment."""
-    scenes: int = 1000  # Number of held-out exploration scenes with up to 6 sprites.
-    out: Path | None = None  # Where to write the metrics as JSON. Default: they are only printed.
-
-    def check(self, probes: str) -> None:
-        """Refuse what cannot be measured or written."""
-        if self.scenes < 10:
-            raise ValueError(f"--scenes is {self.scenes}; at least 10 are needed to {probes}.")
-        check_file("out", self.out)
+    scenes: Annotated[int, Bounds(10, 100_000)] = 1000
+    """Number of held-out exploration scenes with up to 6 sprites; probes are fitted to some and tested on others."""
+    out: OutJson | None = None  # Where to write the metrics as JSON. Default: they are only printed.
 
     def environment(self) -> Spriteworld | None:
         """Load a Spriteworld of one's own; None is the suite's exploration environment."""
@@ -86,16 +80,15 @@ class EvaluateVision(HeldOut):
 
     def run(self) -> None:
         """Measure, print, write."""
-        self.check("fit and test the probes")
         if self.vision is not None and self.world is not None:
             raise ValueError("Give --world or --vision, not both.")
         model = load_vision(self.vision) if self.vision is not None else load_world(self.world).vision
-        print(f"Looking at {self.scenes:,} scenes and fitting probes", flush=True)
-        if self.suite:
-            metrics = evaluate_suite(model, self.scenes)
-        else:
-            place = "paper/exploration/train" if self.env is None else self.env
-            metrics = {place: evaluate_vision(model, self.environment(), scenes=self.scenes)}
+        with working(f"Looking at {self.scenes:,} scenes and fitting probes"):
+            if self.suite:
+                metrics = evaluate_suite(model, self.scenes)
+            else:
+                place = "paper/exploration/train" if self.env is None else self.env
+                metrics = {place: evaluate_vision(model, self.environment(), scenes=self.scenes)}
         print_vision(metrics)
         write_metrics(self.out, metrics)
 
@@ -106,10 +99,9 @@ class EvaluateExplore(HeldOut):
 
     def run(self) -> None:
         """Measure, print, write."""
-        self.check("fit the position probe")
         world = load_world(self.world)
-        print(f"Proposing, pushing and imagining in {self.scenes:,} scenes", flush=True)
-        metrics = evaluate_explore(world, self.environment(), scenes=self.scenes)
+        with working(f"Proposing, pushing and imagining in {self.scenes:,} scenes"):
+            metrics = evaluate_explore(world, self.environment(), scenes=self.scenes)
         print_explore(metrics)
         write_metrics(self.out, metrics)
 

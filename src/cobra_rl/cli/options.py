@@ -1,18 +1,22 @@
-"""What commands share: names of the suite as choices, presets whose every leaf is an option, checks of numbers."""
+"""What commands share: names of the suite as choices, presets whose every leaf is an option, what options may be."""
 
 import argparse
-import math
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from tyro.extras import literal_type_from_choices
 
+from cobra_rl.bounds import Bounds, Output, check
 from cobra_rl.spriteworld.names import MODES, REWARDED, TASKS, VARIANTS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cobra_rl.phases.solving import Solving
+
     Mode = Variant = Task = TaskOrAll = WorldOrAll = str
 else:
     Mode = literal_type_from_choices(MODES)
@@ -22,13 +26,19 @@ else:
     WorldOrAll = literal_type_from_choices((*TASKS, "all"))
 
 Preset = Literal["debug", "laptop", "paper"]
+OutFolder = Annotated[Path, Output(folder=True)]
+OutJson = Annotated[Path, Output(".json")]
+Film = Annotated[Path, Output(".gif")]
+Steps = Annotated[int, Bounds(1, 10**7)]  # rewarded steps
+Seeds = Annotated[int, Bounds(1, 10_000)]  # how many
+Episodes = Annotated[int, Bounds(1, 10**6)]
+Runtime = Literal["local", "ray"]
+Workers = Annotated[int, Bounds(1, 1000)]  # processes of Ray on this machine
+Frames = Annotated[int, Bounds(1, 2000)]  # of a film
 
 
 def parse_command(kind: type, name: str, words: list[str]) -> Any:
-    """Make a command, a dataclass, from the options that follow its name; a mistake is said and ends the process.
-
-    If it has `presets`, `--preset` chooses its configuration, and each leaf of that is an option of its own.
-    """
+    """Make a command, a dataclass, from its options; with `presets`, each leaf of their configuration is an option."""
     default = None
     if presets := getattr(kind, "presets", None):
         first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)  # other options' defaults depend on it
@@ -36,28 +46,9 @@ def parse_command(kind: type, name: str, words: list[str]) -> Any:
         preset = first.parse_known_args(words)[0].preset
         preset = preset if preset in presets else "laptop"  # what is no preset is refused below
         default = kind(config=presets[preset], preset=preset)
-    return tyro.cli(kind, prog=name, args=words, default=default, config=(tyro.conf.OmitSubcommandPrefixes,))
-
-
-def check_range(name: str, value: int | float | None, low: int | float, high: int | float = math.inf) -> None:
-    """Refuse a number that is out of range, in one sentence; None is not given and passes."""
-    if value is not None and not low <= value <= high:
-        allowed = f"be at least {low:,}" if high == math.inf else f"lie between {low:,} and {high:,}"
-        raise ValueError(f"--{name} is {value}; it must {allowed}.")
-
-
-def check_folder(name: str, path: Path | None) -> None:
-    """Refuse a folder to read from that is not there, before any work is done."""
-    if path is not None and not path.is_dir():
-        raise ValueError(f"--{name} is {path}, which is no folder.")
-
-
-def check_file(name: str, path: Path | None, suffix: str = "") -> None:
-    """Refuse an output file that cannot be written, before any work is done."""
-    if path is not None and path.is_dir():
-        raise ValueError(f"--{name} is {path}, a folder; it must be the name of a file.")
-    if path is not None and suffix and path.suffix.lower() != suffix:
-        raise ValueError(f"--{name} is {path}; its name must end in {suffix}.")
+    command = tyro.cli(kind, prog=name, args=words, default=default, config=(tyro.conf.OmitSubcommandPrefixes,))
+    check(command, lambda field: f"--{field.replace('_', '-')}")  # before any work is done
+    return command
 
 
 def absolute_env(name: str | None) -> str | None:
@@ -69,3 +60,13 @@ def absolute_env(name: str | None) -> str | None:
 def command_line() -> str:
     """Return what was typed, for the records of results."""
     return shlex.join(["cobra", *sys.argv[1:]])
+
+
+def learn_with_ray(solvings: "Sequence[Solving]", workers: int, address: str | None) -> None:
+    """Let Ray's processes learn all seeds of tasks; a sentence where Ray is not installed."""
+    from cobra_rl.phases.solving import learn_elsewhere
+
+    try:
+        learn_elsewhere(solvings, workers, address)
+    except ImportError as error:
+        raise ValueError("--runtime ray needs Ray; install it with pip install 'cobra-rl[ray]'.") from error

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from tyro.extras import literal_type_from_choices
 
-from cobra_rl.cli.options import check_file, check_folder
+from cobra_rl.bounds import Output
+from cobra_rl.cli.options import OutFolder
 from cobra_rl.show.figures import FIGURES, write
-from cobra_rl.show.page import write_report
+from cobra_rl.show.page.page import write_report
 from cobra_rl.show.results import RESULTS
 from cobra_rl.worlds import load_world
 
@@ -30,14 +31,12 @@ class Figures:
     world: Path | None = None  # World that the figures are drawn from. Default: the shipped one.
     results: Path | None = None
     """Folder of results, such as OUT/results of `cobra reproduce`. Default: the published ones."""
-    out: Path = Path("runs", "figures")  # Output folder.
+    out: OutFolder = Path("runs", "figures")  # Output folder.
 
     def run(self, agents: Agents | None = None) -> None:
-        """Draw, and say where each figure lies; of all, those are drawn whose results exist.
-
-        `agents` solve the tasks in the figure `solving`; by default the shipped ones.
-        """
-        check_folder("results", self.results)
+        """Draw, and say where figures lie; of all, those that can be drawn. `agents` solve the tasks in `solving`."""
+        if self.results is not None and not self.results.is_dir():
+            raise ValueError(f"--results is {self.results}, which is no folder.")
         world = load_world(self.world)
         for name in self.names or FIGURES:
             print(f"{name}: drawing", flush=True)
@@ -59,14 +58,12 @@ class Report:
     world: Path | None = None  # World that the figures are drawn from. Default: the shipped one.
     results: Path | None = None
     """Folder of results, such as OUT/results of `cobra reproduce`. Default: the published ones."""
-    figures: Path = Path("runs", "figures")
+    figures: OutFolder = Path("runs", "figures")
     """Folder of the figures; those that are missing there are drawn first, which takes minutes."""
-    out: Path = Path("runs", "report.html")  # Output file.
+    out: Annotated[Path, Output(".html")] = Path("runs", "report.html")  # Output file.
 
     def run(self, agents: Agents | None = None) -> None:
         """Write the page, and say where it lies; `agents` are as in `Figures`."""
-        check_file("out", self.out)
-        check_folder("results", self.results)
         results, say = self.results or RESULTS, lambda text: print(text, flush=True)
         path = write_report(self.out, self.figures, results, self.world, agents, say)
         print(f"The report ({path.stat().st_size / 1e6:.1f} MB, opens in any browser): {path}")

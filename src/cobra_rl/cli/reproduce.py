@@ -8,14 +8,25 @@ from rich.console import Console
 from rich.table import Table
 
 from cobra_rl.agent import Agent
+from cobra_rl.bounds import Seed
 from cobra_rl.cli import report
 from cobra_rl.cli.evaluate import EvaluateExplore, EvaluateVision
-from cobra_rl.cli.options import Preset, check_range, command_line
-from cobra_rl.cli.process import use_huge_pages
+from cobra_rl.cli.options import (
+    Episodes,
+    OutFolder,
+    Preset,
+    Runtime,
+    Seeds,
+    Steps,
+    Workers,
+    command_line,
+    learn_with_ray,
+)
 from cobra_rl.config import EXPLORE, TASK, VISION
 from cobra_rl.environments import Problem
 from cobra_rl.phases import explore, vision
-from cobra_rl.phases.task import solve
+from cobra_rl.phases.solving import Solving
+from cobra_rl.phases.task import prepare
 from cobra_rl.runtime.storage import write_atomically, write_json
 from cobra_rl.show.results import read_task
 from cobra_rl.show.tables import print_suite
@@ -28,24 +39,28 @@ from cobra_rl.worlds import load_world
 class Reproduce:
     """Reproduce the paper from nothing: see, imagine, be curious, solve the six tasks, draw and tell. It resumes."""
 
-    out: Path = Path("runs", "reproduce")
+    out: OutFolder = Path("runs", "reproduce")
     """Output folder: vision/, explore/ (with the world), solve/TASK/, results/, figures/, report.html."""
     preset: Preset = "laptop"
     """debug takes minutes, laptop hours on two CPU cores, paper has the paper's numbers (for a GPU)."""
-    seeds: int = 5  # Number of random seeds per task.
-    seed: int = 0  # Random seed of vision and exploration.
-    steps: int | None = None  # Rewarded environment steps per seed. Default: 1,000 to 3,000, by task; 40 in debug.
-    final: int | None = None  # Greedy episodes at the end, in each mode. Default: 200; 4 in debug.
+    seeds: Seeds = 5  # Number of random seeds per task.
+    seed: Seed = 0  # Random seed of vision and exploration.
+    steps: Steps | None = None  # Rewarded environment steps per seed. Default: 1,000 to 3,000, by task; 40 in debug.
+    final: Episodes | None = None  # Greedy episodes at the end, in each mode. Default: 200; 4 in debug.
+
+    runtime: Runtime = (
+        "local"  # Where seeds are learnt: one after the other here, or side by side with Ray (extra [ray]).
+    )
+    workers: Workers = 2  # Number of seeds side by side, with Ray on this machine.
+    address: str | None = None  # Address of a Ray cluster, such as auto; --out must be on a disk that all machines see.
 
     def run(self) -> None:
         """Do one part after the other; a part that is done is not done again."""
-        use_huge_pages()
-        for name in ("seeds", "steps", "final"):
-            check_range(name, getattr(self, name), 1)
         parts = {
             "vision": self._vision,
             "explore": self._explore,
             "evaluation": self._evaluate,
+            **({"learning": self._learn} if self.runtime == "ray" else {}),
             **{task: lambda task=task: self._solve(task) for task in REWARDED},
             "figures": self._figures,
             "report": self._report,
@@ -79,13 +94,19 @@ class Reproduce:
             if not out.exists():
                 command(world=self._world, scenes=60 if self._debug else 1000, out=out).run()
 
+    def _learn(self) -> None:
+        learn_with_ray([self._solving(task) for task in REWARDED], self.workers, self.address)
+
     def _solve(self, task: str) -> None:
+        self._solving(task).solve()
+        self._publish(f"solve/{task}/result.json", f"solve/{task}.json")
+
+    def _solving(self, task: str) -> Solving:
         config, folder = TASK[self.preset], self.out / "solve" / task
         steps = self.steps or (40 if self._debug else SUITE[task].steps)
         final = self.final or (4 if self._debug else 200)
         where = {"world_folder": self._world, "command": command_line()}
-        solve(config, load_world(self._world), Problem(task), folder, range(self.seeds), steps, final, **where)
-        self._publish(f"solve/{task}/result.json", f"solve/{task}.json")
+        return prepare(config, load_world(self._world), Problem(task), folder, range(self.seeds), steps, final, **where)
 
     def _publish(self, source: str, target: str) -> None:
         """Copy a file of a run to the results, whole or not at all."""

@@ -4,10 +4,10 @@ import dataclasses
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from cobra_rl.cli.options import Preset, check_range, command_line
-from cobra_rl.cli.process import use_huge_pages
+from cobra_rl.bounds import Bounds, Count, Seed
+from cobra_rl.cli.options import OutFolder, Preset, command_line
 from cobra_rl.config import EXPLORE, VISION, ExploreConfig, VisionConfig
 from cobra_rl.environments import load_environment
 from cobra_rl.phases import explore, vision
@@ -22,8 +22,8 @@ class Training:
     config: Any
     preset: Preset = "laptop"
     """debug takes seconds, laptop is for two CPU cores, paper has the paper's numbers (for a GPU)."""
-    steps: int | None = None  # Train for so many steps instead of the preset's; schedules stretch along.
-    seed: int = 0  # Random seed for weight initialisation and data.
+    steps: Count | None = None  # Train for so many steps instead of the preset's; schedules stretch along.
+    seed: Seed = 0  # Random seed for weight initialisation and data.
     env: str | None = None
     """An environment of your own, module:name or file.py:name; by default the suite's exploration environment."""
 
@@ -33,7 +33,6 @@ class Training:
 
     def configuration(self) -> Any:
         """Return the configuration, for as many steps as are wanted."""
-        check_range("steps", self.steps, 1)
         return self.config if self.steps is None else dataclasses.replace(self.config, steps=self.steps)
 
 
@@ -44,11 +43,10 @@ class TrainVision(Training):
     presets: ClassVar = VISION
 
     config: VisionConfig  # Model and training; every leaf is an option.
-    out: Path | None = None  # Output folder. Default: runs/vision/PRESET-seedSEED.
+    out: OutFolder | None = None  # Output folder. Default: runs/vision/PRESET-seedSEED.
 
     def run(self) -> None:
         """Train, and say where the weights lie."""
-        use_huge_pages()
         folder, title = self.out or Path("runs", "vision", f"{self.preset}-seed{self.seed}"), f"vision ({self.preset})"
         vision.train(self.configuration(), self.environment(), folder, self.seed, title, self.env, command_line())
         print(f"Weights: {folder / 'weights'}\nLog: {folder / 'log.jsonl'}\nPictures: {folder / 'pictures'}")
@@ -68,13 +66,13 @@ class TrainExplore(Training):
     vision: Path | None = None
     """Vision to build on: a run of `cobra train vision`, its weights, or a world. Default: the shipped one."""
     runtime: Literal["local", "ray"] = "local"  # Where actors play: in this process, or as Ray processes (extra [ray]).
-    actors: int = 2  # Number of Ray processes.
+    actors: Annotated[int, Bounds(1, 10_000)] = 2  # Number of Ray processes.
     address: str | None = None  # Address of a Ray cluster, such as auto; by default Ray is started on this machine.
-    out: Path | None = None  # Output folder; the world is left in OUT/world. Default: runs/explore/PRESET-seedSEED.
+    out: OutFolder | None = None
+    """Output folder; the world is left in OUT/world. Default: runs/explore/PRESET-seedSEED."""
 
     def run(self) -> None:
         """Train, and say where the world lies."""
-        use_huge_pages()
         config, env, seen = self.configuration(), self.environment(), self.vision or SHIPPED
         name = f"{self.preset}-{self.policy}" if self.policy else self.preset
         folder, title = self.out or Path("runs", "explore", f"{name}-seed{self.seed}"), f"explore ({name})"
@@ -96,15 +94,9 @@ class TrainExplore(Training):
         return config
 
     def _ray_actors(self, config: ExploreConfig, env: Any, seen: Path) -> Any:
-        check_range("actors", self.actors, 1)
+        try:
+            from cobra_rl.runtime.ray_actors import RayActors
+        except ImportError as error:
+            raise ValueError("--runtime ray needs Ray; install it with pip install 'cobra-rl[ray]'.") from error
         functions = explore.actor_functions(config, env, 1)
-        return ray_actors(*functions, load_vision(seen), self.actors, self.seed + 2, self.address)
-
-
-def ray_actors(begin: Any, play: Any, parts: Any, count: int, seed: int, address: str | None = None) -> Any:
-    """Start actors as Ray processes; without Ray, a ValueError says how to install it."""
-    try:
-        from cobra_rl.runtime.ray_actors import RayActors
-    except ImportError as error:
-        raise ValueError("--runtime ray needs Ray; install it with pip install 'cobra-rl[ray]'.") from error
-    return RayActors(begin, play, parts, count, seed, address)
+        return RayActors(*functions, load_vision(seen), self.actors, self.seed + 2, self.address)

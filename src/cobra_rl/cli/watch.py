@@ -5,13 +5,17 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from rich.progress import Progress
 
 from cobra_rl.agent import Agent
-from cobra_rl.cli.options import Mode, Task, Variant, WorldOrAll, check_file, check_range
+from cobra_rl.bounds import Bounds, Seed
+from cobra_rl.cli.options import Film, Frames, Mode, Task, Variant, WorldOrAll
 from cobra_rl.environments import Problem, load_environment
+from cobra_rl.players import Player, load_player
+from cobra_rl.runtime.words import working
 from cobra_rl.show.films import film_random, film_suite, save_gif, watch
 from cobra_rl.spriteworld import make
+
+PIXELS = 300_000_000  # of a film of one world: a gigabyte, as it is made
 
 
 @dataclass(frozen=True)
@@ -22,29 +26,26 @@ class Watch:
     """The task, played by its shipped agent; not needed with --run."""
     mode: Mode = "train"  # train, or test: the task's robustness test.
     run_folder: Annotated[Path | None, tyro.conf.arg(name="run")] = None
-    """A run of `cobra solve` whose agent is to play, at the task and by the rules that it learnt."""
-    seed_of_run: Annotated[int | None, tyro.conf.arg(name="run-seed")] = None
+    """A run of `cobra solve` or `cobra baseline` whose agent is to play, at the task and by the rules it learnt."""
+    seed_of_run: Annotated[Seed | None, tyro.conf.arg(name="run-seed")] = None
     """Which seed of the run. Default: its first."""
     world: Path | None = None
     """Where the run's world lies now, if it was moved. Default: beside the run, or where the run recorded it."""
-    frames: int = 60  # Number of frames; episodes follow one another.
-    seed: int = 0  # Random seed; the same seed writes the same film.
-    out: Path | None = None  # Output file. Default: runs/watch/TASK-MODE.gif.
+    frames: Frames = 60  # Number of frames; episodes follow one another.
+    seed: Seed = 0  # Random seed; the same seed writes the same film.
+    out: Film | None = None  # Output file. Default: runs/watch/TASK-MODE.gif.
 
     def run(self) -> None:
         """Film, and say where the film lies."""
-        check_range("frames", self.frames, 1, 10_000)
-        check_file("out", self.out, ".gif")
         agent, problem = self._agent()
-        path = self.out or Path("runs", "watch", f"{problem.name(agent.config.value)}-{self.mode}.gif")
+        path = self.out or Path("runs", "watch", f"{agent.name}-{self.mode}.gif")
         env = problem.environments()[self.mode]
-        with Progress(transient=True) as bar:
-            line = bar.add_task("filming", total=self.frames)
-            frames = watch(agent, env, self.frames, self.seed, 192, lambda done, _: bar.update(line, completed=done))
+        with working("filming", self.frames) as tell:
+            frames = watch(agent, env, self.frames, self.seed, 192, lambda done, _: tell(done))
         save_gif(frames, path, fps=3.0)
         print(f"Film: {path}")
 
-    def _agent(self) -> tuple[Agent, Problem]:
+    def _agent(self) -> tuple[Player, Problem]:
         """Return the agent that plays and what it learnt."""
         if self.run_folder is None and self.task is None:
             raise ValueError("Name a task, or give a run of `cobra solve` with --run.")
@@ -53,7 +54,7 @@ class Watch:
         if self.run_folder is None:
             agent = Agent.pretrained(str(self.task))
         else:
-            agent = Agent.load(self.run_folder, self.seed_of_run, self.world)
+            agent = load_player(self.run_folder, self.seed_of_run, self.world)
         assert agent.problem is not None
         learnt = agent.problem.task
         if self.task not in (None, learnt):
@@ -70,19 +71,19 @@ class PlayRandom:
     env: str | None = None  # An environment of your own instead, module:name or file.py:name.
     mode: Mode = "train"  # train, or test: the task's robustness test. Of no effect with all.
     variant: Variant = "paper"  # The paper's rules, or those of the released package 1.0.2.
-    steps: int = 40  # Number of actions; episodes follow one another.
+    steps: Frames = 40  # Number of actions; episodes follow one another.
     uniform: bool = False  # Click anywhere. Otherwise clicks land on sprites, so that there is something to see.
-    size: int = 256  # Width and height of the picture in pixels; with all, of two pictures.
-    fps: float = 5.0  # Frames per second.
-    seed: int = 0  # Random seed; the same seed writes the same film.
-    out: Path | None = None  # Output file. Default: a file under runs/play-random/.
+    size: Annotated[int, Bounds(16, 1024)] = 256
+    """Width and height of the picture in pixels; with all, of two pictures."""
+    fps: Annotated[float, Bounds(0.1, 100.0)] = 5.0  # Frames per second.
+    seed: Seed = 0  # Random seed; the same seed writes the same film.
+    out: Film | None = None  # Output file. Default: a file under runs/play-random/.
 
     def run(self) -> None:
         """Film, and say where the film lies."""
-        check_range("steps", self.steps, 1, 10_000)
-        check_range("size", self.size, 16, 2048)
-        check_range("fps", self.fps, 0.1, 100.0)
-        check_file("out", self.out, ".gif")
+        if (pixels := self.steps * self.size**2) > PIXELS:
+            asked = f"--steps {self.steps} of --size {self.size} are {pixels:,} pixels"
+            raise ValueError(f"{asked}; a film holds at most {PIXELS:,}: take fewer steps or a smaller size.")
         if self.task is not None and self.env is not None:
             raise ValueError("Name an environment of the suite or give one of your own with --env, not both.")
         options: dict[str, Any] = {"steps": self.steps, "seed": self.seed, "click_on_sprites": not self.uniform}

@@ -19,11 +19,6 @@ from cobra_rl.spriteworld.sprites import front_most
 PROPOSALS = 128
 
 
-def explore_scenes(env: Spriteworld, scenes: int = 1000, seed: int = vision.VALIDATION_SEED) -> Scenes:
-    """Draw initial scenes with at least one sprite; the same for the same arguments."""
-    return vision.fixed_scenes(env, scenes, min_sprites=1, seed=seed)
-
-
 @jax.jit
 @jax.vmap
 def _struck(sprites: Sprites, actions: Float[Array, "P A"]) -> Int[Array, " P"]:
@@ -32,10 +27,7 @@ def _struck(sprites: Sprites, actions: Float[Array, "P A"]) -> Int[Array, " P"]:
 
 
 def policy_scores(proposals: Float[np.ndarray, "B P A"], scenes: Scenes, counted: Bool[np.ndarray, "B N"]) -> Scores:
-    """Measure the share of proposals that strike a sprite, that of counted sprites struck by any, and their motions.
-
-    Of eight directions of motion, the rarest and the most frequent count, relative to uniform motions.
-    """
+    """Measure the shares of proposals that strike, of sprites struck, and of the rarest and commonest of 8 motions."""
     struck = np.asarray(_struck(scenes.sprites, jnp.asarray(proposals)))
     found = (struck[:, :, None] == np.arange(counted.shape[1])).any(axis=1)
     motion = proposals[..., 2:] - 0.5
@@ -50,14 +42,11 @@ def policy_scores(proposals: Float[np.ndarray, "B P A"], scenes: Scenes, counted
 
 
 def explore_scores(env: Environment, scenes: int) -> Scorer:
-    """Build the scores by which a world model is followed while it is trained, on some held-out scenes.
-
-    In Spriteworld they are what a few proposals strike and how well a push is imagined; elsewhere `pixel_scores`.
-    """
+    """Build the scores that training is followed by: of proposals and pushes in Spriteworld, else `pixel_scores`."""
     if not isinstance(env, Spriteworld):
         states, images = vision.fresh_frames(env, scenes)
         return Scorer(images, lambda world: pixel_scores(world, env, states, images))
-    data = explore_scenes(env, scenes)
+    data = vision.fixed_scenes(env, scenes, min_sprites=1)
 
     def score(world: WorldModel) -> Scores:
         looked = pushing.look(world, env, data)
@@ -70,17 +59,14 @@ def explore_scores(env: Environment, scenes: int) -> Scorer:
 
 
 def pixel_scores(world: WorldModel, env: Environment, states: Any, images: vision.Images) -> Scores:
-    """Score imagination of random actions and curiosity by pictures alone, in any environment.
-
-    "changed" is the share of the policy's actions that change the picture, "changed_uniform" that of random actions.
-    """
+    """Score by pictures alone: imagination of random actions, and the share of actions that change the picture."""
     act_key, step_key, policy_key = jax.random.split(jax.random.key(0), 3)
     slots = vision.in_batches(world.encode, images)
     keys = jax.random.split(step_key, len(images))
     uniform = np.asarray(jax.random.uniform(act_key, (len(images), env.action_size)))
     proposed = np.asarray(world.propose(slots, policy_key, 1))[:, 0]
     step = pushing.stepping(env)
-    after, after_proposed = (np.asarray(step(keys, states, actions).images) for actions in (uniform, proposed))
+    after, after_proposed = (np.asarray(step(keys, states, actions)[1]) for actions in (uniform, proposed))
     errors = pushing.compare_errors(world, slots, np.asarray(world.imagine(slots, uniform).slots), after)
     return {
         **{name: errors[name] for name in ("ratio_to_encoded", "ratio_to_unchanged")},
@@ -94,7 +80,7 @@ def evaluate_explore(
 ) -> dict[str, float | list[float]]:
     """Measure all scores on held-out scenes, by default of exploration; roll-outs have a number for each step."""
     env = env or make("exploration")
-    data = explore_scenes(env, scenes, seed)
+    data = vision.fixed_scenes(env, scenes, 1, seed)
     looked = pushing.look(world, env, data)
     key = jax.random.key(seed)
     proposals = np.asarray(world.propose(looked.slots, key, PROPOSALS))

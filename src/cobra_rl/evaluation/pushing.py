@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, UInt8
+from jaxtyping import Array, Bool, Float, Int
 
 from cobra_rl.evaluation.probes import PositionProbe
 from cobra_rl.evaluation.task import noise_free
@@ -26,26 +26,19 @@ Slots = Float[np.ndarray, "B K M"]
 Chosen = Int[np.ndarray, " B"]  # a sprite of each scene
 
 
-class Stepped(NamedTuple):
-    """Scenes after a step."""
-
-    states: Any  # batched
-    images: UInt8[Array | np.ndarray, "B H W 3"]
-
-
-def push(env: Spriteworld, states: EnvState, action: Float[np.ndarray, "B A"]) -> Stepped:
-    """Take one step in each scene, without motion noise."""
+def push(env: Spriteworld, states: EnvState, action: Float[np.ndarray, "B A"]) -> tuple[EnvState, Array]:
+    """Take one step in each scene, without motion noise: the states and pictures after it."""
     keys = jax.random.split(jax.random.key(0), len(action))  # nothing is drawn from them
     return stepping(noise_free(env))(keys, states, jnp.asarray(action, jnp.float32))
 
 
 @functools.cache
-def stepping(env: Environment) -> Callable[[Array, Any, Any], Stepped]:
-    """Compile a step in each of several scenes: (keys, states, actions) -> states and images."""
+def stepping(env: Environment) -> Callable[[Array, Any, Any], tuple[Any, Array]]:
+    """Compile a step in each of several scenes: (keys, states, actions) -> states and pictures."""
 
     def step(key, state, action):
         after = env.advance(key, state, action).state
-        return Stepped(after, env.draw(after))
+        return after, env.draw(after)
 
     return jax.jit(jax.vmap(step))
 
@@ -58,10 +51,7 @@ def states_from(sprites: Sprites) -> EnvState:
 
 
 def aim(labels: Int[np.ndarray, "B H W"], sprite: Chosen, rng: np.random.Generator) -> Float[np.ndarray, "B 2"]:
-    """Click on each scene's sprite: (x, y) of the pixel nearest to the middle of what is seen of it, in [0, 1], y up.
-
-    Where `sprite` is -1, a random pixel of the background is clicked on.
-    """
+    """Click in the middle of what is seen of a sprite, (x, y) in [0, 1], y up; for -1, anywhere on the background."""
     clicks, size = [], labels.shape[1]
     for picture, index in zip(labels, sprite, strict=True):
         pixels = np.argwhere(picture == index)
@@ -98,29 +88,38 @@ def _choose_sprites(looked: Looked, rng: np.random.Generator) -> tuple[Looked, C
     return kept, np.array([rng.choice(np.nonzero(row)[0]) for row in kept.counted])
 
 
-def _roll_out(looked: Looked, sprite: Chosen, rng: np.random.Generator) -> Iterator[tuple[Slots, np.ndarray, Images]]:
+def roll_out(
+    world: WorldModel, env: Spriteworld, scenes: Scenes, slots: Slots, sprite: Chosen, motion: Float[np.ndarray, "B 2"]
+) -> Iterator[tuple[Slots, Float[np.ndarray, "B 2"], Images]]:
     """Push each scene's sprite along a line, without motion noise, and imagine it, T as an RNN on its own predictions.
 
-    Yields for each step the imagined slots, how far off the pushed sprites are in them [B], and the true pictures.
+    Yields for each step the imagined slots, where the pushed sprites truly are, and the true pictures.
     """
-    rows, slots, states = np.arange(len(sprite)), looked.slots, states_from(looked.scenes.sprites)
-    click, motion = aim(looked.scenes.labels, sprite, rng), rng.random((len(rows), 2))
+    rows, states = np.arange(len(sprite)), states_from(scenes.sprites)
+    click = aim(scenes.labels, sprite, np.random.default_rng(0))  # nothing is drawn from it
     before = np.asarray(states.sprites.position)[rows, sprite]
     while True:
         action = np.concatenate([np.clip(click, 0.0, 1.0), motion], axis=1)
-        states, images = push(looked.env, states, action)
-        slots = np.asarray(looked.world.imagine(slots, action).slots)
+        states, images = push(env, states, action)
+        slots = np.asarray(world.imagine(slots, action).slots)
         truth = np.asarray(states.sprites.position)[rows, sprite]
-        place = looked.probe(slots[rows, looked.slot[rows, sprite]])
-        yield slots, np.linalg.norm(place - truth, axis=1), np.asarray(images)
+        yield slots, truth, np.asarray(images)
         click, before = click + truth - before, truth  # the click follows the sprite
+
+
+def _probed(looked: Looked, sprite: Chosen, rng: np.random.Generator) -> Iterator[tuple[Slots, np.ndarray, Images]]:
+    """Roll out; yield with slots and pictures how far off the pushed sprites are in the imagined slots [B]."""
+    motion, slot = rng.random((len(sprite), 2)), looked.slot[np.arange(len(sprite)), sprite]
+    for slots, truth, images in roll_out(looked.world, looked.env, looked.scenes, looked.slots, sprite, motion):
+        place = looked.probe(slots[np.arange(len(slots)), slot])
+        yield slots, np.linalg.norm(place - truth, axis=1), images
 
 
 def push_scores(looked: Looked, seed: int = 0) -> Scores:
     """Score the imagination of one noise-free push of a visible sprite in each scene, and of one click on nothing."""
     rng = np.random.default_rng(seed)
     looked, sprite = _choose_sprites(looked, rng)
-    imagined, distance, images = next(_roll_out(looked, sprite, rng))
+    imagined, distance, images = next(_probed(looked, sprite, rng))
     background = aim(looked.scenes.labels, np.full(len(sprite), -1), rng)
     nothing = np.concatenate([background, rng.random((len(sprite), 2))], axis=1)
     others = looked.counted & (np.arange(looked.counted.shape[1]) != sprite[:, None])
@@ -144,7 +143,7 @@ def rollout_scores(looked: Looked, seed: int = 0) -> dict[str, list[float]]:
     """Push a sprite along a line and imagine it: position and pixel error after each step."""
     rng = np.random.default_rng(seed)
     curve = {"position_error": [], "pixel_error": []}
-    for slots, distance, images in itertools.islice(_roll_out(*_choose_sprites(looked, rng), rng), ROLLOUT):
+    for slots, distance, images in itertools.islice(_probed(*_choose_sprites(looked, rng), rng), ROLLOUT):
         curve["position_error"].append(float(distance.mean()))
         curve["pixel_error"].append(float(_pixel_errors(looked.world, slots, images).mean()))
     return curve
@@ -174,7 +173,7 @@ def error_correlation(looked: Looked, curious: bool, seed: int = 0) -> tuple[flo
     imagined, states, errors = world.imagine(looked.slots, action), states_from(looked.scenes.sprites), []
     for draw in (1, 2):
         keys = jax.random.split(jax.random.fold_in(key, draw), len(action))
-        images = np.asarray(stepping(env)(keys, states, action).images)
+        images = np.asarray(stepping(env)(keys, states, action)[1])
         errors.append(_pixel_errors(world, np.asarray(imagined.slots), images))
     ceiling = np.sqrt(max(np.corrcoef(*errors)[0, 1], 0.0))
     return float(np.corrcoef(np.asarray(imagined.error), errors[0])[0, 1]), float(ceiling)

@@ -1,11 +1,9 @@
 """Statistics over seeds, in exact arithmetic: the same digits on every machine.
 
-The values are shares of episodes (0.995 is 199 of 200) or counts of steps. Floating point cannot represent 0.995, and a
-dot product adds in an order that depends on the processor, so that a mean which lies on a half of its last printed
-digit (99.65 %) would be rounded differently on different machines. Here each float stands for the decimal that it
-prints as, means are fractions, and halves are rounded up.
-
-A seed that never reached its goal counts as infinitely many steps (`math.inf`).
+The values are shares of episodes or counts of steps; a seed that never got there counts as `math.inf` steps. Floats
+cannot represent 0.995, and the order in which they are added depends on the processor, so that a mean which lies on a
+half of its last printed digit (99.65 %) would be rounded differently on different machines. Here each float stands for
+the decimal that it prints as, means are fractions, and halves are rounded up.
 """
 
 import functools
@@ -34,11 +32,6 @@ class Summary(NamedTuple):
         """The interval (low, high); None for a single seed, which has none."""
         return (self.low, self.high) if self.seeds > 1 else None
 
-    def __str__(self) -> str:
-        """As published, in percent: "99.7 % (98.9 %-100.0 %)"."""
-        interval = f" ({percent(self.low)}-{percent(self.high)})" if self.seeds > 1 else ""
-        return percent(self.mean) + interval
-
 
 def exact(value: Number) -> Exact:
     """Convert a number to the fraction that its shortest decimal states: 0.995 to 199/200; infinity stays."""
@@ -46,10 +39,7 @@ def exact(value: Number) -> Exact:
 
 
 def interquartile_mean(values: Values) -> Exact:
-    """Compute the exact mean of the middle half of the values, one per seed; at its edges, values count in part.
-
-    It is math.inf if an infinite value lies within the middle half.
-    """
+    """Compute the exact mean of the middle half of the values, those at its edges in part; infinite if one is."""
     ordered = sorted(exact(value) for value in values)
     total = sum(weight * ordered[place] for place, weight in _weights(len(ordered)).items())
     return total if total == math.inf else Fraction(total) / (2 * len(ordered))
@@ -100,10 +90,7 @@ def or_never(counts: Sequence[int | None]) -> list[float | int]:
 
 
 def count_summary(counts: Sequence[int | None]) -> str:
-    """Write steps or episodes that seeds needed: "1,854", "1,854; 4 of 5 seeds" or "2 of 5 seeds".
-
-    None is a seed that never got there. An infinite mean is left out, and so is how many got there if all did.
-    """
+    """Write steps or episodes that seeds needed (None: never): "1,854", "1,854; 4 of 5 seeds" or "2 of 5 seeds"."""
     mean, never = interquartile_mean(or_never(counts)), counts.count(None)
     parts = [] if mean == math.inf else [count(mean)]
     parts += [f"{len(counts) - never} of {len(counts)} seeds"] if never else []

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -22,7 +22,7 @@ CONTEXT = {"random": "random policy", "bound": "one-step search that knows all"}
 Envs = Mapping[str, Environment]  # by mode, such as {"train": ..., "test": ...}
 SIDE_BY_SIDE = 16  # episodes; more take longer per image, and wait longer for the last one
 
-_compiled_act = functools.cache(lambda act: eqx.filter_jit(act))  # once for all environments
+compiled_act = functools.cache(lambda act: eqx.filter_jit(act))  # it takes longest, and once is enough for all tasks
 
 
 class Played(NamedTuple):
@@ -33,6 +33,14 @@ class Played(NamedTuple):
     steps: Int[np.ndarray | Array, " E"]
 
 
+class Episode(NamedTuple):
+    """One episode: its states, one more than its actions, and how it ended."""
+
+    states: list[Any]
+    actions: list[Float[np.ndarray, " A"]]
+    success: bool | None  # None while it is under way
+
+
 class Playing(NamedTuple):
     """Episodes under way."""
 
@@ -41,43 +49,66 @@ class Playing(NamedTuple):
     age: Int[Array, " E"]  # steps taken since it began
 
 
-def play_episodes(policy: Policy, params: Any, env: Environment, episodes: int, seed: int) -> Played:
-    """Play episodes from fresh scenes, each to its end; policy and environment compile once each.
+class Turn(NamedTuple):
+    """One step in all episodes under way."""
 
-    `seed` decides scenes, noise and actions; an episode's do not depend on how many are played.
-    """
+    before: Playing
+    actions: Float[Array, "E A"]
+    after: Any  # states of the environments, the last ones of episodes included
+    done: Bool[Array, " E"]
+    outcome: Played
+
+
+def play_episodes(policy: Policy, params: Any, env: Environment, episodes: int, seed: int) -> Played:
+    """Play episodes, each to its end; what happens in one is decided by `seed`, and not by how many are played."""
     played = Played(np.zeros(episodes, bool), np.zeros(episodes), np.zeros(episodes, int))
     turns, left = _turns(policy, params, env, seed, limit=episodes), episodes
     while left:
-        playing, done, outcome = next(turns)
-        number = np.asarray(playing.episode)
-        ended = np.asarray(done) & (number < episodes)
-        for kept, values in zip(played, outcome, strict=True):
+        turn = next(turns)
+        number = np.asarray(turn.before.episode)
+        ended = np.asarray(turn.done) & (number < episodes)
+        for kept, values in zip(played, turn.outcome, strict=True):
             kept[number[ended]] = np.asarray(values)[ended]
         left -= ended.sum()
     return played
 
 
+def episodes(policy: Policy, params: Any, env: Environment, seed: int) -> Iterator[Episode]:
+    """Play the same episodes without end, and yield them in order with all their states and actions."""
+    under_way: dict[int, Episode] = {}
+    following = 0
+    for turn in map(jax.device_get, _turns(policy, params, env, seed, limit=2**31 - 1)):
+        for row, number in enumerate(turn.before.episode):
+            state, after = (jax.tree.map(lambda leaf, row=row: leaf[row], t) for t in (turn.before.states, turn.after))
+            states, actions, _ = under_way.get(number, Episode([state], [], None))
+            success = bool(turn.outcome.success[row]) if turn.done[row] else None
+            under_way[number] = Episode([*states, after], [*actions, turn.actions[row]], success)
+        while following in under_way and under_way[following].success is not None:
+            states, actions, success = under_way.pop(following)
+            yield Episode([jax.tree.map(jnp.asarray, state) for state in states], actions, success)
+            following += 1
+
+
 def visited(policy: Policy, params: Any, env: Environment, scenes: int, seed: int) -> Any:
     """Collect `scenes` states in which a policy has to act, batched: those of every fourth step of episodes."""
     every_fourth = itertools.islice(_turns(policy, params, env, seed, limit=2**31 - 1), 0, None, 4)
-    kept = [playing.states for playing, *_ in itertools.islice(every_fourth, math.ceil(scenes / SIDE_BY_SIDE))]
+    kept = [turn.before.states for turn in itertools.islice(every_fourth, math.ceil(scenes / SIDE_BY_SIDE))]
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[:scenes], *kept)
 
 
-def _turns(policy: Policy, params: Any, env: Environment, seed: int, limit: int):
-    """Take steps in all episodes, and yield for each step `Playing` before it, which of them ended, and `Played`.
+def _turns(policy: Policy, params: Any, env: Environment, seed: int, limit: int) -> Iterator[Turn]:
+    """Take steps in all episodes without end.
 
     Where one of the first `limit` episodes ends, the next that nobody plays yet takes its place.
     """
-    (begin, look, advance), act = _compiled(env), _compiled_act(policy.act)
+    (begin, look, advance), act = _compiled(env), compiled_act(policy.act)
     key, numbers = jax.random.key(seed), jnp.int32(limit)
     playing = begin(key)
     while True:
         images, act_keys, step_keys = look(playing, key)
         actions = act(params, playing.states if policy.sees_state else images, act_keys)
-        following, done, outcome = advance(playing, actions, step_keys, key, numbers)
-        yield playing, done, outcome
+        following, after, done, outcome = advance(playing, actions, step_keys, key, numbers)
+        yield Turn(playing, actions, after, done, outcome)
         playing = following
 
 
@@ -103,7 +134,7 @@ def _compiled(env: Environment) -> tuple[Callable, Callable, Callable]:
         ended = step.done & (episode < limit)
         episode = jnp.where(ended, episode.max() + jnp.cumsum(ended), episode)
         states = jax.vmap(functools.partial(auto_reset, env))(keys_of(key, episode, 0 * episode), step)
-        return Playing(states, episode, jnp.where(step.done, 0, age + 1)), step.done, outcome
+        return Playing(states, episode, jnp.where(step.done, 0, age + 1)), step.state, step.done, outcome
 
     return jax.jit(begin), jax.jit(look), jax.jit(advance)
 
@@ -131,10 +162,7 @@ def noise_free(env: Spriteworld) -> Spriteworld:
 
 @functools.cache
 def knowing(env: Spriteworld, proposals: int = 128) -> Policy:
-    """Return an upper bound: the one-step search with the true state, the true noise-free dynamics and the true task.
-
-    It compares actions that click at random points near a random sprite's centre.
-    """
+    """Return an upper bound: a one-step search, with clicks near sprites, that knows state, task and dynamics."""
     still = noise_free(env)
 
     def best(state: EnvState, key: PRNGKeyArray) -> Float[Array, " A"]:
@@ -152,10 +180,7 @@ def knowing(env: Spriteworld, proposals: int = 128) -> Policy:
 
 
 def context(envs: Envs, episodes: int, seed: int) -> dict[str, dict[str, float]]:
-    """Measure what an agent is compared with: a random policy and, in Spriteworld, the bound that knows all.
-
-    For "random" and "bound" it returns success by mode ("train") and the last reward ("reward_train").
-    """
+    """Measure success ("train") and last reward ("reward_train") of a random policy and, in Spriteworld, the bound."""
     found: dict[str, dict[str, float]] = {}
     for mode, env in envs.items():
         bound = {"bound": knowing(env)} if isinstance(env, Spriteworld) else {}
@@ -166,14 +191,17 @@ def context(envs: Envs, episodes: int, seed: int) -> dict[str, dict[str, float]]
     return found
 
 
-def normalised_reward(scores: Mapping[str, float], context: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Put `greedy_scores`' last rewards on a scale where, by `context`, a random policy has 0 and the bound has 1.
-
-    Modes without a bound above the random policy are left out.
-    """
+def normalised_reward(scores: Mapping[str, Any], context: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Put the last rewards of `greedy_scores` on a scale from a random policy (0) to a bound above it (1)."""
     low, high = context.get("random", {}), context.get("bound", {})
     names = [name for name in high if name.startswith("reward_") and high[name] > low[name]]
     return {f"normalised_{name}": (scores[name] - low[name]) / (high[name] - low[name]) for name in names}
+
+
+def recent_success(solved: Sequence[bool]) -> Float[np.ndarray, " N"]:
+    """Return the success over the last 30 episodes before and after each; those before the first count as failures."""
+    sums = np.concatenate([np.zeros(WINDOW), np.cumsum([0, *solved])])
+    return (sums[WINDOW:] - sums[:-WINDOW]) / WINDOW
 
 
 def window_won(success: Sequence[bool]) -> bool:

@@ -1,4 +1,1 @@
-"""One paper concept a file, its loss beside it; no I/O, no loops over data.
-
-Axes: B batch, K slots, M latents, A action dimension, P proposals, J Gaussians, H W C image.
-"""
+"""One paper concept a file, its loss beside it; no I/O, no loops over data. The axes are those of docs/design.md."""

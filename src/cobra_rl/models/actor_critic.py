@@ -11,35 +11,46 @@ laptop, reads patches that do not overlap, which a CPU learns several times as f
 Gaussian is not squashed: its samples may lie outside, and the critic is asked about clipped actions only.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
+from cobra_rl.bounds import Bounds, Checked, Layers, Positive, Width
 from cobra_rl.models.nets import MLP, Conv, Linear, space_to_depth
 from cobra_rl.models.transition import Sizes
 
 Observation = Any  # uint8 pictures [B, H, W, 3], or slots [B, K, M]
+Some = Annotated[tuple[Width, ...], Bounds(1, 16)]  # layers, at least one
+Side = Annotated[int, Bounds(1, 64)]
+Sides = Annotated[tuple[Side, ...], Bounds(0, 16)]
 LEAST_SCALE = 1e-3  # of the policy: a Gaussian that collapsed would never learn again
 
 
 @dataclass(frozen=True)
-class ActorCriticConfig:
+class ActorCriticConfig(Checked):
     """Layers of actor and critic. The defaults are the paper's."""
 
-    slot_actor: tuple[int, ...] = (128, 128)  # on slots: layers of the actor's MLP for each slot
-    slot_actor_whole: tuple[int, ...] = (128, 128)  # on slots: hidden layers of the actor after the sum
-    slot_critic: tuple[int, ...] = (512, 512)  # on slots: layers of the critic's MLP for each slot
-    slot_critic_whole: tuple[int, ...] = (256,)  # on slots: hidden layers of the critic after the sum
-    channels: tuple[int, ...] = (32, 32)  # on pictures: channels of the eye's layers, 3x3 convolutions with stride 2
-    patches: tuple[int, ...] = ()  # on pictures: sides of patches, a layer each, instead of the convolutions
-    shrink: int = 1  # on pictures: they are made smaller by this factor first
+    slot_actor: Some = (128, 128)  # on slots: layers of the actor's MLP for each slot
+    slot_actor_whole: Layers = (128, 128)  # on slots: hidden layers of the actor after the sum
+    slot_critic: Some = (512, 512)  # on slots: layers of the critic's MLP for each slot
+    slot_critic_whole: Layers = (256,)  # on slots: hidden layers of the critic after the sum
+    channels: Some = (32, 32)  # on pictures: channels of the eye's layers, 3x3 convolutions with stride 2
+    patches: Sides = ()  # on pictures: sides of patches, a layer each, instead of the convolutions
+    shrink: Side = 1  # on pictures: they are made smaller by this factor first
     shared: bool = False  # on pictures: actor and critic share one eye, which only the critic trains
-    hidden: tuple[int, ...] = (256, 256)  # on pictures: hidden layers of actor and critic after the eye
-    first_scale: float = 0.3  # standard deviation of the policy at the start, in frame widths
+    hidden: Some = (256, 256)  # on pictures: hidden layers of actor and critic after the eye
+    first_scale: Positive = 0.3  # standard deviation of the policy at the start, in frame widths
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.patches and len(self.patches) != len(self.channels):
+            layers = f"{len(self.patches)} sides for {len(self.channels)} channels"
+            raise ValueError(f"patches of ActorCriticConfig has {layers}; there must be one for each, or none.")
 
 
 class Gaussian(NamedTuple):
@@ -67,7 +78,7 @@ class Eye(eqx.Module):
     """Layers over a picture, flattened to one slot: the paper's convolutions, or ours, which join square patches."""
 
     layers: list[Conv] | list[Linear]
-    patches: tuple[int, ...] = eqx.field(static=True)  # side of the patches that a layer joins; 1 for a convolution
+    patches: Sides = eqx.field(static=True)  # side of the patches that a layer joins; 1 for a convolution
     shrink: int = eqx.field(static=True)
 
     def __init__(self, config: ActorCriticConfig, key: PRNGKeyArray):
@@ -137,6 +148,11 @@ class ActorCritic(eqx.Module):
         actor, critic = (config.slot_actor, config.slot_actor_whole), (config.slot_critic, config.slot_critic_whole)
         self.eyes = ()
         if pixels:
+            if sizes.image % (side := config.shrink * math.prod(config.patches)):
+                raise ValueError(
+                    f"Pictures of {sizes.image} pixels cannot be cut into patches of {side}; set other "
+                    "--config.networks.patches or --config.networks.shrink."
+                )
             self.eyes = tuple(Eye(config, eye_key) for eye_key in eye_keys[: 1 if config.shared else 2])
             image = jax.ShapeDtypeStruct((1, sizes.image, sizes.image, 3), jnp.uint8)
             features = eqx.filter_eval_shape(self.eyes[0], image).shape[-1]

@@ -7,9 +7,8 @@ action, never to the transition model. What the transition model minimises, D ma
 
 The paper's D_net, "whole", is one MLP that reads all slots at once. It has to learn for each order of the slots anew
 where things are. Ours, "slots", for the laptop, is an MLP shared by all slots: it proposes a deformation for each and
-says how willing it is; one of the proposals is drawn. Both are mixtures of J Gaussians, with J = 1 and J = K.
-
-The first two dimensions of an action are a position click, the others a motion.
+says how willing it is; one of the proposals is drawn. Both are mixtures of J Gaussians, with J = 1 and J = K. The
+first two dimensions of an action are a position click, the others a motion.
 """
 
 from collections.abc import Callable
@@ -21,6 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from cobra_rl.bounds import Checked, Layers, NonNegative, Positive
 from cobra_rl.models.nets import MLP, Loss
 from cobra_rl.models.transition import Imagined, Scalar, Sizes, broadcast_action
 
@@ -36,15 +36,15 @@ AS_GOOD = 0.65
 
 
 @dataclass(frozen=True)
-class ExplorationConfig:
+class ExplorationConfig(Checked):
     """The policy and its loss. The defaults are the paper's."""
 
     net: Literal["whole", "slots"] = "whole"  # whole: D_net reads all slots at once (the paper); slots: one by one
-    hidden: tuple[int, ...] = (64, 64)  # hidden layers of D_net
-    motion_cost: float = 210.0  # cost of |D| on the motion, in squared pixels per frame width
-    scale_penalty: float = 1e5  # penalty on what the scale falls below LEAST_SCALE
-    first_scale: float = 0.1  # scale of the Gaussian at the start of training
-    choice_entropy: float = 0.0  # entropy bonus on the mixture weights, in squared pixels per nat
+    hidden: Layers = (64, 64)  # hidden layers of D_net
+    motion_cost: NonNegative = 210.0  # cost of |D| on the motion, in squared pixels per frame width
+    scale_penalty: NonNegative = 1e5  # penalty on what the scale falls below LEAST_SCALE
+    first_scale: Positive = 0.1  # scale of the Gaussian at the start of training
+    choice_entropy: NonNegative = 0.0  # entropy bonus on the mixture weights, in squared pixels per nat
 
 
 class Mixture(NamedTuple):

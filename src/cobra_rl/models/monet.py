@@ -4,43 +4,61 @@ An attention network divides the image into K masks; a component VAE, shared by 
 with M latents (Burgess et al. 2019; COBRA's appendix "Vision Module").
 """
 
+import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from cobra_rl.bounds import Bounds, Positive, Width
 from cobra_rl.models.attention import ScopeAttention, SeededAttention
-from cobra_rl.models.component import BroadcastDecoder, CentredDecoder, ConvEncoder, GlimpseEncoder
+from cobra_rl.models.component import SHAPE, BroadcastDecoder, ConvEncoder, FactoredDecoder, FactoredEncoder
 from cobra_rl.models.nets import Lattice, Loss
 from cobra_rl.models.vision import PLACE, Decoded, Images, LossWeights, Place, Slots, VisionModel, VisionModelConfig
+
+Rgb = tuple[Positive, Positive, Positive]
+Channels = Annotated[tuple[Width, ...], Bounds(1, 8)]
+Window = Annotated[int, Bounds(0, 1024)]  # side in pixels; 0: none
 
 
 @dataclass(frozen=True)
 class MonetConfig(VisionModelConfig):
     """MONet. The defaults are the paper's; see `config.py` for the laptop's."""
 
-    rgb_scale: tuple[float, float, float] = (1.25, 1.0, 0.75)  # unequal channels let colour latents emerge earlier
-    sigma_bg: float = 0.08  # standard deviation of the pixel likelihood in slot 0
-    sigma_fg: float = 0.15  # standard deviation of the pixel likelihood in the other slots
-    attention_channels: tuple[int, ...] = (32, 32, 64, 64, 64)  # channels of each level of the U-Net
-    attention_window: int = 0  # 0: MONet's, the whole image; else seeded glimpses of this many pixels squared
-    attention_mlp: int = 128  # width of the MLP at the bottom of MONet's U-Net
-    encoder_window: int = 0  # 0: MONet's strided convolutions; else a glimpse of the mask, this many pixels squared
-    encoder_hidden: int = 256  # width of the MLP that ends in the posterior
-    log_var_init: float = 0.0  # added to the posterior's log-variance; negative: latents carry information at once
-    decoder_width: int = 32  # channels of the broadcast decoder
-    decoder_layers: int = 3  # hidden layers after the first
-    decoder_patch: int = 0  # 0: MONet's 3x3 convolutions; else centred, drawing patches of this many pixels squared
+    rgb_scale: Rgb = (1.25, 1.0, 0.75)  # unequal channels let colour latents emerge earlier
+    sigma_bg: Positive = 0.08  # standard deviation of the pixel likelihood in slot 0
+    sigma_fg: Positive = 0.15  # standard deviation of the pixel likelihood in the other slots
+    attention_channels: Channels = (32, 32, 64, 64, 64)  # channels of each level of the U-Net
+    attention_window: Window = 0  # 0: MONet's, the whole image; else seeded glimpses of this many pixels squared
+    attention_mlp: Width = 128  # width of the MLP at the bottom of MONet's U-Net
+    encoder_window: Window = 0  # 0: MONet's strided convolutions; else a glimpse of the mask, this many pixels squared
+    encoder_hidden: Width = 256  # width of the MLP that ends in the posterior
+    decoder_width: Width = 32  # channels of the broadcast decoder
+    decoder_layers: Annotated[int, Bounds(0, 64)] = 3  # hidden layers after the first
+    decoder_patch: Window = 0  # 0: MONet's 3x3 convolutions; else centred, drawing patches of this many pixels squared
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        halved = 2 ** (len(self.attention_channels) - (0 if self.attention_window else 1))  # by the levels of the U-Net
+        divisors = (halved, 1 if self.encoder_window else 16, self.decoder_patch or 1)
+        for name, step in (("size", math.lcm(*divisors)), ("attention_window", halved)):
+            if (value := getattr(self, name)) % step:
+                needs = f"a multiple of {step}, as attention_channels, encoder_window and decoder_patch are"
+                raise ValueError(f"{name} of MonetConfig is {value}; it must be {needs}.")
+        if self.latents <= SHAPE and (self.encoder_window or self.decoder_patch):
+            needs = f"place, colour, size and angle are {SHAPE} and the rest is shape: give at least {SHAPE + 1}"
+            raise ValueError(f"latents of MonetConfig is {self.latents}; {needs}.")
 
 
 class Monet(VisionModel):
     """Attention network and component VAE."""
 
     attention: ScopeAttention | SeededAttention
-    encoder: ConvEncoder | GlimpseEncoder
-    decoder: BroadcastDecoder | CentredDecoder
+    encoder: ConvEncoder | FactoredEncoder
+    decoder: BroadcastDecoder | FactoredDecoder
     config: MonetConfig = eqx.field(static=True)
 
     def __init__(self, config: MonetConfig, key: PRNGKeyArray):
@@ -51,12 +69,12 @@ class Monet(VisionModel):
         else:
             self.attention = ScopeAttention(c.size, c.attention_channels, c.attention_mlp, attention_key)
         if c.encoder_window:
-            self.encoder = GlimpseEncoder(c.latents, c.encoder_window, c.encoder_hidden, encoder_key)
+            self.encoder = FactoredEncoder(c.latents, c.encoder_window, c.encoder_hidden, encoder_key)
         else:
             self.encoder = ConvEncoder(c.size, c.latents, c.encoder_hidden, encoder_key)
         draw = (c.size, c.latents, c.decoder_width, c.decoder_layers)
         if c.decoder_patch:
-            self.decoder = CentredDecoder(*draw, c.decoder_patch, decoder_key)
+            self.decoder = FactoredDecoder(*draw, c.decoder_patch, decoder_key)
         else:
             self.decoder = BroadcastDecoder(*draw, decoder_key)
 
@@ -80,8 +98,7 @@ class Monet(VisionModel):
         """V_enc: the posterior means of all slots."""
         x = self._preprocess(images)
         log_masks = self.attention(x, self.config.slots, None)
-        means = [self._posterior(x, jnp.exp(log_masks[:, k]))[0] for k in range(log_masks.shape[1])]
-        return jnp.stack(means, axis=1)
+        return jax.vmap(lambda mask: self._posterior(x, mask)[0], in_axes=1, out_axes=1)(jnp.exp(log_masks))
 
     @eqx.filter_jit
     def decode(self, slots: Slots, lattice: Lattice | None = None) -> Decoded:
@@ -120,4 +137,4 @@ class Monet(VisionModel):
     def _posterior(self, x: Float[Array, "B H W 3"], mask: Float[Array, "B H W"]) -> list[Float[Array, "B M"]]:
         """Return mean and log-variance of q(z_k | x, m_k)."""
         mean, log_var = jnp.split(self.encoder(x, mask), 2, axis=-1)
-        return [mean, jnp.clip(log_var + self.config.log_var_init, -12.0, 4.0)]
+        return [mean, jnp.clip(log_var, -12.0, 4.0)]

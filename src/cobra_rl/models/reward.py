@@ -7,7 +7,7 @@ It is all that a task teaches; everything else is frozen (the paper's appendices
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,16 +15,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from cobra_rl.bounds import Bounds, Checked, Layers, Width
 from cobra_rl.models.nets import MLP, Loss
 from cobra_rl.models.transition import Imagined
 
 
 @dataclass(frozen=True)
-class RewardConfig:
+class RewardConfig(Checked):
     """The relation network. The defaults are the paper's."""
 
-    pair: tuple[int, ...] = (128, 128)  # layers of R_pair
-    whole: tuple[int, ...] = (128,)  # hidden layers of R_global
+    pair: Annotated[tuple[Width, ...], Bounds(1, 16)] = (128, 128)  # layers of R_pair
+    whole: Layers = (128,)  # hidden layers of R_global
 
 
 class Reward(eqx.Module):

@@ -1,15 +1,14 @@
-"""What the rest of COBRA needs of a vision module: V_enc, V_dec, the masks, a loss, and where a slot is.
-
-MONet (`monet.py`) is one. Another, such as Slot Attention, is a subclass of `VisionModel` and a line in `world.py`.
-"""
+"""What the rest of COBRA needs of a vision module (`monet.py` is one): V_enc, V_dec, masks, a loss, where a slot is."""
 
 import abc
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
+from cobra_rl.bounds import Bounds, Checked
 from cobra_rl.models.nets import Lattice, Loss
 
 Images = UInt8[Array, "B H W 3"]
@@ -34,6 +33,10 @@ class Place:
         """Return (x, y) in frame coordinates [0, 1]^2, y up."""
         return self.latents(slots) / self.units + 0.5
 
+    def within(self, latents: Float[Array, "*N 2"]) -> Float[Array, "*N 2"]:
+        """Bring two latents back to the frame's border, if they are beyond it."""
+        return jnp.clip(latents, -0.5 * self.units, 0.5 * self.units)
+
     def canvas(self, slots: Float[Array, "*N M"]) -> Float[Array, "*N 2"]:
         """Return (x, y) in the coordinates that networks draw in, [-1, 1]^2 (`nets.coordinates`)."""
         return 2.0 / self.units * self.latents(slots)
@@ -47,12 +50,12 @@ PLACE = Place()
 
 
 @dataclass(frozen=True)
-class VisionModelConfig:
+class VisionModelConfig(Checked):
     """The sizes that every vision module has; the whole agent takes them from here."""
 
-    slots: int = 8  # K: six sprites, the background and a spare
-    latents: int = 8  # M, latents of a slot
-    size: int = 64  # H = W, pixels of the pictures
+    slots: Annotated[int, Bounds(2, 64)] = 8  # K: six sprites, the background and a spare
+    latents: Annotated[int, Bounds(1, 1024)] = 8  # M, latents of a slot
+    size: Annotated[int, Bounds(8, 1024)] = 64  # H = W, pixels of the pictures
 
 
 class LossWeights(NamedTuple):

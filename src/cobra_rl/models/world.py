@@ -1,8 +1,4 @@
-"""The world model: vision, the transition model T and the exploration policy D as one module.
-
-It is the one product of the exploration phase, and all that the task phase knows of the world. The registries at the
-end say which models there are: a new one is a file of its own and a line there.
-"""
+"""The world model: vision, transition model T and exploration policy D in one, and the registries of all three."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -85,12 +81,12 @@ class WorldModel(eqx.Module):
         return WorldModel(self.vision, self.transition, None, self.action_size)
 
     def _checked(self, images) -> Array:
-        images, size = jnp.asarray(images), self.vision.config.size
+        images, size = images if hasattr(images, "dtype") else np.asarray(images), self.vision.config.size
         if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1:] != (size, size, 3):
             wanted, found = f"uint8 [B, {size}, {size}, 3]", f"{images.dtype} {list(images.shape)}"
             advice = "; add a batch axis to a single image with images[None]" if images.ndim == 3 else ""
             raise ValueError(f"Images must be {wanted}, but got {found}{advice}.")
-        return images
+        return jnp.asarray(images)
 
 
 def sizes_of(vision: VisionModelConfig, action_size: int) -> Sizes:

@@ -19,10 +19,12 @@ from cobra_rl.models.nets import Lattice
 from cobra_rl.models.transition import TransitionModel, Transitions
 from cobra_rl.models.vision import VisionModel
 from cobra_rl.models.world import WorldModel, make_exploration, make_transition
-from cobra_rl.phases.schedules import at, averaged, copied, optimiser_of
+from cobra_rl.phases.schedules import at, averaged, check_memory, copied, optimiser_of, over_devices
 from cobra_rl.runtime.actors import Actors, LocalActors
+from cobra_rl.runtime.folder import open_run
 from cobra_rl.runtime.replay import Replay, ReplayState
-from cobra_rl.runtime.run import Report, Weights, open_run, run
+from cobra_rl.runtime.run import Diverged, Report, Weights, run
+from cobra_rl.runtime.signals import Stopped
 from cobra_rl.runtime.weights import sha256
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.worlds import PARTS, copy_vision, find_vision, load_vision, load_world, part_weights, seal_world
@@ -58,10 +60,11 @@ class ExploreState(NamedTuple):
 class ExplorePhase:
     """The phase as the run loop takes it; local actors' episodes go on exactly after a stop, others begin anew."""
 
-    columns = ("hit_rate", "position_error", "transition", "curiosity", "hits")
+    columns = ("hit_rate", "position_error", "replaced", "transition", "curiosity", "hits")
     read_every = 20
     evaluates = True
     compressed = True
+    keep = True
 
     def __init__(
         self,
@@ -78,25 +81,24 @@ class ExplorePhase:
         self.config, self.env, self.vision, self.seed, self.title = config, env, vision, seed, title
         self._sha256 = vision_sha256
         self.steps, self.report_every, self.save_every = config.steps, config.evaluate_every, config.evaluate_every
-        self.notes: dict[str, Any] = {}
+        self.notes: dict[str, Any] = {"hits": []}  # shares of actions that moved something, since the last report
         self._actors = actors or LocalActors(*actor_functions(config, env, config.envs), vision, seed + 2)
         self._replay = Replay(config.capacity, config.batch)
         self._score = explore_scores(env, config.validation_scenes)
         self._optimiser = optimiser_of(config, optax.adam)  # the same for both networks
-        self._keys, self._hits = jax.random.key(seed + 1), []
-        self._add = eqx.filter_jit(lambda items, memory: self._replay.add(memory, items), donate="all-except-first")
+        self._keys = jax.random.key(seed + 1)
+        self._add, self._update = _compiled(config, env.action_size)
 
     def init(self) -> ExploreState:
         """Start with fresh weights and an empty replay."""
         transition_key, exploration_key = jax.random.split(jax.random.key(self.seed))
-        size, seen = self.env.action_size, self.vision.config
+        size = self.env.action_size
         models = (
             make_transition(self.config.transition, self.vision, size, transition_key),
             make_exploration(self.config.exploration, self.vision, size, exploration_key),
         )
         first, second = (self._optimiser.init(eqx.filter(model, eqx.is_array)) for model in models)
-        image = jnp.zeros((seen.size, seen.size, 3), jnp.uint8)
-        memory = self._replay.init(Transitions(jnp.zeros((seen.slots, seen.latents)), jnp.zeros(size), image))
+        memory = empty_replay(self.config, self.vision, size)
         return ExploreState(Learner(*models, copied(models), (first, second)), memory, self._acting, jnp.int32(0))
 
     def step(self, state: ExploreState, step: int) -> tuple[ExploreState, dict[str, Array]]:
@@ -109,54 +111,26 @@ class ExplorePhase:
             for part in self._actors.collect(policy, wait=env_steps < self.config.first):
                 memory = self._add(part.transitions, memory)
                 env_steps += part.transitions.action.shape[0]
-                self._hits.append(part.hits)
+                self.notes["hits"].append(part.hits)
             due = False
         plans = (getattr(self.config, name) for name in Scheduled._fields)
         now = Scheduled(*(jnp.float32(at(plan, step / self.steps)) for plan in plans))
         given = (self.vision, jax.random.fold_in(self._keys, step), now)
         learner, memory, metrics = self._update(given, state.learner, memory)
+        if not isinstance(self._actors, LocalActors):
+            metrics = metrics | {"replaced": self._actors.replaced}
         return ExploreState(learner, memory, self._acting, jnp.int32(env_steps)), metrics
 
     @property
     def _acting(self) -> Any:
         return self._actors.state if isinstance(self._actors, LocalActors) else None
 
-    @functools.cached_property
-    def _update(self):
-        """Compile an update: ((vision, key, now), learner, memory) -> (learner, memory, metrics)."""
-        config, optimiser, action_size = self.config, self._optimiser, self.env.action_size
-
-        @eqx.filter_jit(donate="all-except-first")
-        def update(given, learner: Learner, memory: ReplayState):
-            vision, key, now = given
-            sample_key, phase_key, policy_key = jax.random.split(key, 3)
-            batch = self._replay.sample(memory, sample_key, now.priority, now.importance)
-            lattice = None
-            if config.lattice > 1:
-                phase = jax.random.randint(phase_key, (2,), 0, config.lattice)
-                lattice = Lattice(config.lattice, phase, vision.patch)
-            terms = (vision, batch.items, batch.importance, now.change_cost, lattice)
-            gradients, metrics = eqx.filter_grad(lambda model: model.loss(*terms), has_aux=True)(learner.transition)
-            memory = self._replay.update(memory, batch.indices, metrics.pop("errors"))
-            updates, first = optimiser.update(gradients, learner.optimisers[0])
-            imagine = eqx.apply_updates(learner.transition, updates)
-            policy, second = learner.exploration, learner.optimisers[1]
-            if config.curious:
-                scenes = jnp.repeat(batch.items.slots, config.samples, axis=0)
-                terms = (imagine, scenes, action_size, policy_key, now.click_cost)
-                gradients, more = eqx.filter_grad(lambda policy: policy.loss(*terms), has_aux=True)(policy)
-                updates, second = optimiser.update(gradients, second)
-                policy, metrics = eqx.apply_updates(policy, updates), metrics | more
-            average = averaged(learner.average, (imagine, policy), config.average)
-            return Learner(imagine, policy, average, (first, second)), memory, metrics
-
-        return update
-
     def report(self, state: ExploreState, step: int) -> Report:
         """Score the averaged weights on validation scenes and picture where they click."""
         world = WorldModel(self.vision, *state.learner.average, self.env.action_size)
-        hits = {"hits": float(np.mean([float(hits) for hits in self._hits]))} if self._hits else {}
-        self._hits.clear()
+        since = [float(hits) for hits in self.notes["hits"]]
+        hits = {"hits": float(np.mean(since))} if since else {}
+        self.notes["hits"].clear()
         scores = hits | self._score(world) | {"env_steps": float(state.env_steps)}
         return Report(scores, {"clicks": picture(world, self._score.images[:6])})
 
@@ -166,6 +140,56 @@ class ExplorePhase:
         return {f"world/{part}": part_weights(part, model, self.env.action_size, self._sha256) for part, model in parts}
 
 
+@functools.cache
+def _compiled(config: ExploreConfig, action_size: int):
+    """Compile what a step does, once for all runs of this process; both functions write into what they are given.
+
+    Returns:
+        `add`: (transitions, memory) -> memory, and
+        `update`: ((vision, key, now), learner, memory) -> (learner, memory, metrics).
+    """
+    optimiser, replay = optimiser_of(config, optax.adam), Replay(config.capacity, config.batch)
+
+    @eqx.filter_jit(donate="all-except-first")
+    def add(items: Transitions, memory: ReplayState) -> ReplayState:
+        return replay.add(memory, items)
+
+    @eqx.filter_jit(donate="all-except-first")
+    def update(given, learner: Learner, memory: ReplayState):
+        vision, key, now = given
+        sample_key, phase_key, policy_key = jax.random.split(key, 3)
+        batch = over_devices(replay.sample(memory, sample_key, now.priority, now.importance))
+        lattice = None
+        if config.lattice > 1:
+            phase = jax.random.randint(phase_key, (2,), 0, config.lattice)
+            lattice = Lattice(config.lattice, phase, vision.patch)
+        terms = (vision, batch.items, batch.importance, now.change_cost, lattice)
+        gradients, metrics = eqx.filter_grad(lambda model: model.loss(*terms), has_aux=True)(learner.transition)
+        memory = replay.update(memory, batch.indices, metrics.pop("errors"))
+        updates, first = optimiser.update(gradients, learner.optimisers[0])
+        imagine = eqx.apply_updates(learner.transition, updates)
+        policy, second = learner.exploration, learner.optimisers[1]
+        if config.curious:
+            scenes = jnp.repeat(batch.items.slots, config.samples, axis=0)
+            terms = (imagine, scenes, action_size, policy_key, now.click_cost)
+            gradients, more = eqx.filter_grad(lambda policy: policy.loss(*terms), has_aux=True)(policy)
+            updates, second = optimiser.update(gradients, second)
+            policy, metrics = eqx.apply_updates(policy, updates), metrics | more
+        average = averaged(learner.average, (imagine, policy), config.average)
+        return Learner(imagine, policy, average, (first, second)), memory, metrics
+
+    return add, update
+
+
+def empty_replay(config: ExploreConfig, vision: VisionModel, action_size: int) -> ReplayState:
+    """Make a replay for transitions between the slots of a vision module."""
+    seen = vision.config
+    image = jnp.zeros((seen.size, seen.size, 3), jnp.uint8)
+    item = Transitions(jnp.zeros((seen.slots, seen.latents)), jnp.zeros(action_size), image)
+    return Replay(config.capacity, config.batch).init(item)
+
+
+@functools.cache
 def actor_functions(config: ExploreConfig, env: Environment, count: int) -> tuple[functools.partial, functools.partial]:
     """Return how actors begin and play, as functions that travel to other processes."""
     return functools.partial(explorer.begin, env, count), functools.partial(explorer.play, env, config.uniform)
@@ -185,21 +209,23 @@ def train(
     """Train T and D in `folder` on a frozen vision; the same call goes on where the last one stopped.
 
     `vision` is a run of `cobra train vision`, its weights, or a world. The new world is left in `folder`/world and
-    returned. By default environments in this process play; whoever gives other `actors` also closes them. What the
-    environment is called (None: the suite's exploration environment) and the command that was typed go to run.json.
+    returned. By default environments in this process play; whoever gives other `actors` also closes them.
     """
     source = find_vision(vision)
-    fingerprint = sha256(source)
+    fingerprint, seen = sha256(source), load_vision(source)
+    check_memory(lambda: empty_replay(config, seen, env.action_size), "--config.capacity")
     settings = {"phase": "explore", "config": config, "seed": seed, "env": env_name, "vision": fingerprint}
     settings |= {"actors": "local" if actors is None else "ray"}
-    open_run(folder, settings, {"config": type(config)()}, command=command)
-    copy_vision(source, folder / "world" / "vision")
-    phase = ExplorePhase(config, env, load_vision(source), fingerprint, seed, title, actors)
-    try:
-        run(phase, folder)
-    finally:
-        if all((folder / "world" / part / "weights.safetensors").exists() for part in PARTS):
-            seal_world(folder / "world")
+    with open_run(folder, settings, {"config": type(config)()}, command=command):
+        copy_vision(source, folder / "world" / "vision")
+        phase = ExplorePhase(config, env, seen, fingerprint, seed, title, actors)
+        try:
+            run(phase, folder)
+        except (Stopped, Diverged, ChildProcessError):  # all that was saved is whole: it can be used until it goes on
+            if all((folder / "world" / part / "weights.safetensors").exists() for part in PARTS):
+                seal_world(folder / "world")
+            raise
+        seal_world(folder / "world")
     return load_world(folder / "world")
 
 

@@ -1,13 +1,16 @@
-"""What the training phases share: schedules, optimisers, averages of weights."""
+"""What the training phases share: schedules, optimisers, averages, a check of memory, batches over devices."""
 
+import math
+import os
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from cobra_rl.config import ExploreConfig, Schedule, VisionConfig
 
@@ -21,9 +24,7 @@ def at(schedule: Schedule, share: float) -> float:
 
 
 def optimiser_of(
-    config: VisionConfig | ExploreConfig,
-    make: Callable[[optax.Schedule], optax.GradientTransformation],
-    warmup: int = 0,
+    config: VisionConfig | ExploreConfig, make: Callable[..., optax.GradientTransformation], warmup: int = 0
 ) -> optax.GradientTransformation:
     """Make an optimiser with clipped gradients, whose rate warms up linearly, stays, and then falls as a cosine."""
     rate, begin = config.learning_rate, int(config.decay_from * config.steps)
@@ -46,3 +47,31 @@ def averaged(average: Tree, weights: Tree, decay: float) -> Tree:
 def copied(tree: Tree) -> Tree:
     """Copy all arrays: a compiled step gives its buffers away, and none may be shared."""
     return jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, tree)
+
+
+def shared_by(batch: int) -> int:
+    """Return how many of the devices that there are share a batch of this size: as many as divide it."""
+    return math.gcd(batch, jax.device_count())
+
+
+def over_devices(batch: Tree) -> Tree:
+    """Within compiled code, split the leading axis of all arrays over devices: each then works on its part.
+
+    Weights stay whole on every device, and the compiler adds up their gradients: the losses are those of one device,
+    but for rounding. Data parallelism, as `jax.sharding` has it.
+    """
+    count = shared_by(len(jax.tree.leaves(batch)[0]))
+    if count == 1:
+        return batch
+    mesh = Mesh(np.array(jax.devices()[:count]), ("batch",))
+    return jax.lax.with_sharding_constraint(batch, NamedSharding(mesh, PartitionSpec("batch")))
+
+
+def check_memory(make: Callable[[], Any], option: str) -> None:
+    """Refuse what would not fit into the memory of this machine, before it is made; a smaller `option` may fit."""
+    leaves = jax.tree.leaves(eqx.filter(eqx.filter_eval_shape(make), lambda leaf: hasattr(leaf, "dtype")))
+    needed, here = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves), os.sysconf("SC_PAGE_SIZE")
+    here *= os.sysconf("SC_PHYS_PAGES")
+    if needed > here:
+        sizes = f"{needed / 1e9:,.0f} GB, and this machine has {here / 1e9:,.0f} GB"
+        raise ValueError(f"What is to be remembered needs {sizes} of memory; take a smaller {option}.")

@@ -14,10 +14,11 @@ from jaxtyping import Array, PRNGKeyArray, UInt8
 from cobra_rl.config import Stage, VisionConfig
 from cobra_rl.environments import fewer_sprites
 from cobra_rl.evaluation.vision import vision_scores
-from cobra_rl.models.vision import LossWeights, VisionModel
+from cobra_rl.models.vision import LossWeights, VisionModel, VisionModelConfig
 from cobra_rl.models.world import make_vision
-from cobra_rl.phases.schedules import at, averaged, copied, optimiser_of
-from cobra_rl.runtime.run import Report, Weights, open_run, run
+from cobra_rl.phases.schedules import at, averaged, copied, optimiser_of, over_devices
+from cobra_rl.runtime.folder import open_run
+from cobra_rl.runtime.run import Report, Weights, run
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.worlds import load_vision, vision_weights
 
@@ -46,7 +47,7 @@ def random_frames(key: PRNGKeyArray, env: Environment, batch: int) -> UInt8[Arra
 
         return env.draw(jax.lax.fori_loop(0, env.max_steps - 1, turn, env.initial(start_key)))
 
-    return jax.vmap(frame)(jax.random.split(key, batch))
+    return jax.vmap(frame)(over_devices(jax.random.split(key, batch)))
 
 
 def make_optimiser(config: VisionConfig) -> optax.GradientTransformation:
@@ -56,10 +57,7 @@ def make_optimiser(config: VisionConfig) -> optax.GradientTransformation:
 
 
 class VisionPhase:
-    """The phase as the run loop takes it.
-
-    Of all reports, the weights that separate the scene best (by labels, FG-ARI, where there are sprites) are kept.
-    """
+    """The phase as the run loop takes it; it keeps the weights of the report that separated scenes best (FG-ARI)."""
 
     columns = ("fg_ari_attention", "fg_ari_decoder", "loss", "nll", "kl_latents", "kl_masks")
     read_every = 20
@@ -77,12 +75,11 @@ class VisionPhase:
         self.notes: dict[str, Any] = {"best": -np.inf}
         self._score = vision_scores(env, config.validation_scenes)
         self._keys = jax.random.key(seed + 1)
-        self._keep = True  # whether the weights of now are the best so far
+        self._best = False  # whether the weights of now are those of the best report so far
 
     def init(self) -> VisionState:
         """Start with fresh weights."""
-        fresh = eqx.filter_jit(lambda key: make_vision(self.config.model, key))  # compiled: many small arrays
-        model = fresh(jax.random.key(self.seed))
+        model = _fresh(self.config.model, jax.random.key(self.seed))
         optimiser = make_optimiser(self.config).init(eqx.filter(model, eqx.is_array))
         return VisionState(model, copied(model), optimiser)
 
@@ -92,41 +89,53 @@ class VisionPhase:
         weights = LossWeights(*(jnp.float32(at(plan, share)) for plan in (self.config.beta, self.config.gamma)))
         stages = self.config.stages
         stage = next(stage for stage in stages if share < stage.until or stage is stages[-1])
-        return self._compiled(stage)((jax.random.fold_in(self._keys, step), weights), state)
+        self._best = False
+        return _compiled(self.config, self.env, stage)((jax.random.fold_in(self._keys, step), weights), state)
 
     def report(self, state: VisionState, step: int) -> Report:
         """Score the averaged weights on validation scenes and picture what they see."""
         scores = self._score(state.average)
         separation = [scores[name] for name in SEPARATION if name in scores]
         score = float(np.mean(separation)) if separation else -scores["mse"]
-        self._keep = score >= self.notes["best"]
+        self._best = score >= self.notes["best"]
         self.notes["best"] = max(score, self.notes["best"])
         return Report(scores, {"decomposition": picture(state.average, self._score.images[:6])})
 
+    @property
+    def keep(self) -> bool:
+        """Whether the weights of now are the best at any report so far; before the first report all are."""
+        return self._best or self.notes["best"] == -np.inf
+
     def weights(self, state: VisionState) -> dict[str, Weights]:
-        """Keep the averaged weights, if none were better at the reports so far."""
-        keep, self._keep = self._keep, False
-        return {"weights": vision_weights(state.average)} if keep else {}
+        """Return the averaged weights."""
+        return {"weights": vision_weights(state.average)}
 
-    @functools.cache  # noqa: B019  (a phase lives as long as its run)
-    def _compiled(self, stage: Stage):
-        """Compile the step for a stage of the curriculum."""
-        config, optimiser, env = self.config, make_optimiser(self.config), fewer_sprites(self.env, stage.sprites)
-        slots = min(stage.slots or config.model.slots, config.model.slots)
 
-        @eqx.filter_jit(donate="all-except-first")
-        def step(key_and_weights, state: VisionState):
-            key, weights = key_and_weights
-            frame_key, loss_key = jax.random.split(key)
-            images = random_frames(frame_key, env, config.batch)
-            gradient = eqx.filter_grad(lambda model: model.loss(images, loss_key, weights, slots), has_aux=True)
-            gradients, metrics = gradient(state.model)
-            updates, optimiser_state = optimiser.update(gradients, state.optimiser)
-            model = eqx.apply_updates(state.model, updates)
-            average = averaged(state.average, model, config.average)
-            return VisionState(model, average, optimiser_state), metrics | {"gradient": optax.tree.norm(gradients)}
+@eqx.filter_jit
+def _fresh(config: VisionModelConfig, key: PRNGKeyArray) -> VisionModel:
+    """Make a vision module; compiled, for it has many small arrays."""
+    return make_vision(config, key)
 
-        return step
+
+@functools.cache
+def _compiled(config: VisionConfig, env: Environment, stage: Stage):
+    """Compile the step for a stage of the curriculum, once for all runs of this process."""
+    optimiser, env = make_optimiser(config), fewer_sprites(env, stage.sprites)
+    slots = min(stage.slots or config.model.slots, config.model.slots)
+
+    @eqx.filter_jit(donate="all-except-first")
+    def step(key_and_weights, state: VisionState):
+        key, weights = key_and_weights
+        frame_key, loss_key = jax.random.split(key)
+        images = random_frames(frame_key, env, config.batch)
+        gradient = eqx.filter_grad(lambda model: model.loss(images, loss_key, weights, slots), has_aux=True)
+        gradients, metrics = gradient(state.model)
+        updates, optimiser_state = optimiser.update(gradients, state.optimiser)
+        model = eqx.apply_updates(state.model, updates)
+        average = averaged(state.average, model, config.average)
+        return VisionState(model, average, optimiser_state), metrics | {"gradient": optax.tree.norm(gradients)}
+
+    return step
 
 
 def train(
@@ -140,12 +149,11 @@ def train(
 ) -> VisionModel:
     """Train a vision module in `folder` on frames of random play; the same call goes on where the last one stopped.
 
-    The weights with the best validation score are kept in `folder`/weights and returned. What the environment is called
-    (None: the suite's exploration environment) and the command that was typed go to run.json.
+    The weights with the best validation score are kept and returned; `env_name` and `command` are for the records.
     """
     settings = {"phase": "vision", "config": config, "seed": seed, "env": env_name}
-    open_run(folder, settings, {"config": type(config)()}, command=command)
-    run(VisionPhase(config, env, seed, title), folder)
+    with open_run(folder, settings, {"config": type(config)()}, command=command):
+        run(VisionPhase(config, env, seed, title), folder)
     return load_vision(folder / "weights")
 
 

@@ -1,11 +1,10 @@
 """Actors play and hand over transitions, for any environment and any policy.
 
-`LocalActors` play in this process, all environments in one compiled call; `RayActors` (in `ray_actors.py`) on other
-cores or machines. What playing means is given by two pure functions, `begin` and `play`. Their `parts` are a pytree of
-what they need beside the policy, such as the weights of the vision module: as an argument it is not compiled into the
-code as a constant.
+What playing means is given by two pure functions, `begin` and `play`. Their `parts` are a pytree of what they need
+beside the policy, such as the weights of the vision module: as an argument it is not compiled in as a constant.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -29,18 +28,28 @@ Play = Callable[[Any, Any, Any], tuple[Any, Collected]]  # (parts, policy, state
 class Actors(Protocol):
     """What a learner needs to know of actors."""
 
+    replaced: int  # actors that died and were replaced
+
     def collect(self, policy: Any, wait: bool) -> list[Collected]:
         """Return what was played since the last call, with `policy` from now on; `wait` for it if nothing is ready."""
         ...
 
 
+@functools.lru_cache(maxsize=8)
+def _compiled(function: Callable) -> Callable:
+    """Compile a function; the same function again is the same compiled code."""
+    return eqx.filter_jit(function)
+
+
 class LocalActors:
     """All environments in this process; their `state`, in the middle of episodes, belongs in checkpoints."""
 
+    replaced = 0
+
     def __init__(self, begin: Begin, play: Play, parts: Any, seed: int | PRNGKeyArray):
         self._parts = parts
-        self._play = eqx.filter_jit(play)
-        self.state = eqx.filter_jit(begin)(parts, jax.random.key(seed) if isinstance(seed, int) else seed)
+        self._play = _compiled(play)
+        self.state = _compiled(begin)(parts, jax.random.key(seed) if isinstance(seed, int) else seed)
 
     def collect(self, policy: Any, wait: bool = True) -> list[Collected]:
         """Take one step in each environment; there is nothing to wait for."""

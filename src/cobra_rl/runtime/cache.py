@@ -12,3 +12,4 @@ def keep_compilations() -> None:
         return
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "cobra-rl", "jax")
     jax.config.update("jax_compilation_cache_dir", str(cache))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # many small functions add up to seconds

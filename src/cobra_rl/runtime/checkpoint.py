@@ -13,9 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich.console import Console
-
 from cobra_rl.runtime import storage
+from cobra_rl.runtime.words import warn
 
 FORMAT_VERSION = 1
 KEEP = 2  # checkpoints of a run
@@ -36,25 +35,21 @@ class Restored(NamedTuple):
     meta: dict[str, Any]
 
 
-def _print_warning(text: str) -> None:
-    Console(stderr=True).print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
-
-
 def save(folder: Path, step: int, tree: Any, meta: dict[str, Any], compressed: bool = False) -> Path:
     """Write the checkpoint of a step, whole or not at all, then remove all but the newest ones up to that step.
 
-    The arrays and numbers of any pytree are kept, and as `meta` anything that JSON can hold. To compress pays for a
-    replay of pictures that are mostly black.
+    `meta` is anything that JSON can hold, and numbers in arrays. To compress pays for a replay of pictures that are
+    mostly black.
     """
     tensors = storage.flatten(tree)
     # Through JSON and back, for it changes some things (keys become text) and the checksum is of what will be read.
-    header = json.loads(json.dumps({"version": FORMAT_VERSION, "step": step, "meta": meta}))
+    header = json.loads(json.dumps({"version": FORMAT_VERSION, "step": step, "meta": meta}, default=float))
     header["sha256"] = storage.checksum(tensors, header)
     path = folder / f"step_{step:08d}.safetensors{_COMPRESSED if compressed else ''}"
     pieces = storage.to_pieces(tensors, {_HEADER: json.dumps(header)})
     storage.write_atomically(path, _compress(pieces) if compressed else pieces)
     # Files of later steps are no older ones: damaged perhaps, but not ours to remove.
-    for old in [file for number, file in _checkpoints(folder) if number <= step][KEEP:]:
+    for old in [file for number, file in checkpoints(folder) if number <= step][KEEP:]:
         old.unlink(missing_ok=True)
     for unfinished in folder.glob(f"step_*{storage.UNFINISHED}"):
         with suppress(FileNotFoundError):  # its writer may finish it meanwhile
@@ -63,12 +58,9 @@ def save(folder: Path, step: int, tree: Any, meta: dict[str, Any], compressed: b
     return path
 
 
-def restore(folder: Path, like: Any, report: Callable[[str], None] = _print_warning) -> Restored | None:
-    """Read the newest intact checkpoint into a tree like `like`; each damaged file on the way is reported.
-
-    None if there is no checkpoint, `CheckpointMismatch` if it is of another tree.
-    """
-    for _, path in _checkpoints(folder):
+def restore(folder: Path, like: Any, report: Callable[[str], None] = warn) -> Restored | None:
+    """Read the newest intact checkpoint, None if there is none; report damaged ones, refuse that of another tree."""
+    for _, path in checkpoints(folder):
         try:
             tensors, header = _read(path)
         except (storage.DamagedFile, OSError) as error:
@@ -84,7 +76,7 @@ def restore(folder: Path, like: Any, report: Callable[[str], None] = _print_warn
     return None
 
 
-def _checkpoints(folder: Path) -> list[tuple[int, Path]]:
+def checkpoints(folder: Path) -> list[tuple[int, Path]]:
     """(step, file) of all checkpoints of a folder, newest first."""
     pattern = re.compile(rf"step_(\d+)\.safetensors({_COMPRESSED})?")
     found = [(pattern.fullmatch(path.name), path) for path in folder.glob("step_*")]

@@ -1,7 +1,9 @@
 """The log of a run: `log.jsonl`, TensorBoard, pictures, and a progress bar or, without a terminal, plain lines."""
 
+import io
 import json
 import math
+import os
 import sys
 import threading
 from collections import deque
@@ -15,11 +17,12 @@ from typing import Any, SupportsFloat
 import numpy as np
 from jaxtyping import Array, UInt8
 from PIL import Image
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from cobra_rl.runtime.storage import write_atomically
+from cobra_rl.runtime.storage import explain, write_atomically
+from cobra_rl.runtime.words import SteadyConsole
 
+LOG = "log.jsonl"
 RATE_WINDOW = 30.0  # seconds that the rate is averaged over
 BAR_EVERY = 0.1  # seconds between two states of the bar: between them no value is read, so no device is waited for
 START = 60.0  # seconds in which a run counts as starting
@@ -34,12 +37,8 @@ Scalars = Mapping[str, SupportsFloat]
 class RunLog:
     """What a training loop says and keeps, used as a context; neither a lost terminal nor TensorBoard stops a run.
 
-    Args:
-        folder: the folder of the run.
-        total_steps: the last step.
-        title: heads the progress bar and the plain lines.
-        start_step: the step to resume from, what was logged after it is dropped; 0 is a new run, with an empty log.
-        columns: metrics to show beside the progress; the first ones are dropped last if there is no room.
+    A run resumes from `start_step`, and what was logged after it is dropped; 0 is a new run, with an empty log. Of
+    `columns`, the metrics to show beside the progress, the first are dropped last if there is no room.
     """
 
     def __init__(self, folder: Path, total_steps: int, title: str, start_step: int = 0, columns: Sequence[str] = ()):
@@ -51,15 +50,19 @@ class RunLog:
         self._status = ""  # how far the run is, as it stands beside the bar if nothing keeps the run busy
         self._busy: list[threading.Event] = []  # the end of each thing that keeps the run busy, the innermost last
         self._said: dict[str, float] = {}  # when something that keeps the run busy was last said
-        self._console = Console()
+        self._console = SteadyConsole()
         self._terminal = sys.stdout.isatty() and not self._console.is_dumb_terminal
 
     def __enter__(self) -> "RunLog":
         self._began = monotonic()
-        path = self.folder / "log.jsonl"
-        write_atomically(path, "".join(_lines_up_to(path, self._start_step)).encode())
+        path = self.folder / LOG
+        kept, damaged = _lines_up_to(path, self._start_step)
+        write_atomically(path, "".join(kept).encode())
+        if kept:  # what is shown until the next report
+            numbers = {name: value for name, value in json.loads(kept[-1]).items() if isinstance(value, int | float)}
+            self._latest.update(numbers)
         self._stack = ExitStack()
-        self._file = self._stack.enter_context(open(path, "a", encoding="utf-8"))
+        self._file = self._stack.enter_context(open(path, "ab", buffering=0))  # what cannot be written is not kept back
         first = self._start_step + 1 if self._start_step else 0
         self._tensorboard = _TensorBoard(self.folder / "tensorboard", first, self.say)
         self._stack.callback(self._tensorboard.close)
@@ -76,6 +79,8 @@ class RunLog:
             self._progress.start()
             self._stack.enter_context(suppress(OSError))  # that of the next line: the terminal may be gone
             self._stack.callback(self._progress.stop)
+        if damaged:
+            self.say(f"{path} had {damaged} damaged lines; they are left out.")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -88,16 +93,30 @@ class RunLog:
         self._latest.update(scalars)
         values = {name: float(value) for name, value in scalars.items()}
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
-        self._file.write(json.dumps({"step": step, **finite}) + "\n")
-        self._file.flush()
+        with self._named():
+            self._file.write((json.dumps({"step": step, **finite}) + "\n").encode())
         self._tensorboard.add(step, "scalar", values)
 
+    def sync(self) -> None:
+        """Put the log on the disk, so that it is never behind a checkpoint that is written next."""
+        with self._named():
+            os.fsync(self._file.fileno())
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.folder / LOG)) from error
+
     def picture(self, step: int, name: str, image: UInt8[Array | np.ndarray, "H W 3"]) -> None:
-        """Keep a picture as `pictures/NAME_STEP.png` and in TensorBoard."""
-        pixels = np.asarray(image)
-        path = self.folder / "pictures" / f"{name}_{step:08d}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(pixels).save(path)
+        """Keep a picture as `pictures/NAME_STEP.png` and in TensorBoard; one that cannot be written is only said."""
+        pixels, file = np.asarray(image), io.BytesIO()
+        Image.fromarray(pixels).save(file, format="PNG")
+        try:
+            write_atomically(self.folder / "pictures" / f"{name}_{step:08d}.png", file.getvalue())
+        except OSError as error:
+            self.say(f"A picture is lost: {explain(error)}.")
         self._tensorboard.add(step, "image", {name: pixels}, dataformats="HWC")
 
     def progress(self, step: int, scalars: Scalars) -> None:
@@ -180,8 +199,7 @@ class RunLog:
 class _TensorBoard:
     """TensorBoard's file, written in this thread. The first failure is said, and then it stays switched off.
 
-    tensorboardX's own `SummaryWriter` has a thread and a queue: once the thread has died of a full disk, the queue
-    fills up and the training loop waits for it for ever.
+    tensorboardX's `SummaryWriter` has a thread: once that has died of a full disk, training waits for it for ever.
     """
 
     def __init__(self, folder: Path, first: int, say: Callable[[str], None]):
@@ -228,11 +246,23 @@ class _TensorBoard:
                 writer.close()
 
 
-def _lines_up_to(path: Path, step: int) -> Iterator[str]:
-    """Yield the lines to keep: none of a new run, none after `step`, none that is damaged."""
+def last_line(folder: Path) -> dict[str, Any]:
+    """Return the newest metrics in the log of a run, with their step; nothing if there are none."""
+    with suppress(OSError, ValueError, IndexError):
+        line = json.loads((folder / LOG).read_text(encoding="utf-8", errors="replace").splitlines()[-1])
+        return line if isinstance(line, dict) else {}
+    return {}
+
+
+def _lines_up_to(path: Path, step: int) -> tuple[list[str], int]:
+    """Return the lines to keep (none of a new run, none after `step`), and how many are damaged."""
+    kept, damaged = [], 0
     if step == 0 or not path.exists():
-        return
+        return kept, damaged
     for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
-        with suppress(ValueError, TypeError, KeyError, RecursionError):
+        try:
             if json.loads(line)["step"] <= step:
-                yield line + "\n"
+                kept.append(line + "\n")
+        except (ValueError, TypeError, KeyError, RecursionError):
+            damaged += bool(line)
+    return kept, damaged

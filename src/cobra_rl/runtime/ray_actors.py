@@ -5,20 +5,19 @@ policies are fetched every 50 environment steps, as in the paper. An actor that 
 """
 
 import os
-import sys
-import warnings
 from typing import Any
 
 import jax
 import numpy as np
 import ray
-from ray._private import ray_constants
 from ray.exceptions import RayActorError, RayTaskError
 
 from cobra_rl.runtime.actors import Begin, Collected, LocalActors, Play
+from cobra_rl.runtime.ray_start import cause_of, environment_here, start_ray
 
 CHUNK = 50  # environment steps between two fetches of the policy
 MOST_FAILURES = 3  # in a row, without any success: then it is no accident
+PATIENCE = 60.0  # seconds to wait for anything at all
 # An actor is one thread on one core: learners and other actors need the rest.
 ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
@@ -45,36 +44,36 @@ class RayActors:
     """`count` actors, each with one chunk under way at any time; `replaced` counts those that had to be replaced.
 
     Ray starts on this machine and listens on the loopback interface only, unless the address of a cluster is given.
-    `begin` and `play` are for one environment and travel to the actors: best are importable functions and
-    `functools.partial` objects of them. The seed and an actor's number give its own random stream.
+    `begin` and `play` are for one environment and travel to the actors: importable functions, or partials of them.
     """
 
     def __init__(self, begin: Begin, play: Play, parts: Any, count: int, seed: int, address: str | None = None):
         if count < 1:
             raise ValueError(f"There are {count} actors; there must be at least 1.")
-        _start_ray(count, address)
-        environment = dict(ENVIRONMENT)
-        if address is None:  # actors on this machine import what this process imports, and share its compiled code
-            environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-            if cache := jax.config.values["jax_compilation_cache_dir"]:
-                environment["JAX_COMPILATION_CACHE_DIR"] = cache
+        start_ray(max(count, os.cpu_count() or 1), address)
+        environment = ENVIRONMENT | environment_here(address)
         self._player = ray.remote(num_cpus=1, runtime_env={"env_vars": environment})(_Player)
         self._given = begin, play, ray.put(parts), seed
         self._policy: Any = None
         self._under_way: dict[Any, Any] = {}  # future -> actor; empty until the first policy is known
-        self._count, self._hired, self._failures, self.replaced = count, 0, 0, 0
+        self._count, self._hired, self._failures, self._idle, self.replaced = count, 0, 0, 0, 0
 
     def collect(self, policy: Any, wait: bool = True) -> list[Collected]:
         """Return the chunks of `CHUNK` steps that are ready; their actors go on with this policy.
 
-        With `wait`, waits up to a minute if none is ready. Actors that fail again and again are a RuntimeError.
+        With `wait`, waits up to a minute if none is ready. Actors that fail again and again, or of which nothing comes
+        for minutes, are a ChildProcessError that says why.
         """
         self._policy = ray.put(policy)
         while len(self._under_way) < self._count:
             self._send(self._hire())
         ready, _ = ray.wait(list(self._under_way), num_returns=self._count, timeout=0)
         if wait and not ready:
-            ready, _ = ray.wait(list(self._under_way), num_returns=1, timeout=60.0)
+            ready, _ = ray.wait(list(self._under_way), num_returns=1, timeout=PATIENCE)
+            self._idle = 0 if ready else self._idle + 1
+            if self._idle >= MOST_FAILURES:
+                seconds = f"{self._idle * PATIENCE:.0f} seconds"
+                raise ChildProcessError(f"No actor began to play within {seconds}: is there a core for each of them?")
         chunks = []
         for future in ready:
             actor = self._under_way.pop(future)
@@ -84,11 +83,11 @@ class RayActors:
                 self._failures = 0
             except (RayActorError, RayTaskError) as error:
                 self._failures += 1
+                cause = cause_of(error)
                 if self._failures >= MOST_FAILURES:
-                    # Ray puts what was raised in an actor into the last line.
-                    cause = str(error).strip().splitlines()[-1].strip().rstrip(".")
-                    raise RuntimeError(f"{self._failures} actors failed in a row: {cause}.") from error
+                    raise ChildProcessError(f"{self._failures} actors failed in a row: {cause}.") from error
                 actor, self.replaced = self._hire(), self.replaced + 1
+                print(f"An actor is replaced, the {_ordinal(self.replaced)} so far: {cause}.", flush=True)
             self._send(actor)
         return chunks
 
@@ -104,14 +103,6 @@ class RayActors:
         self._under_way[actor.play.remote(self._policy)] = actor
 
 
-def _start_ray(count: int, address: str | None) -> None:
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray's new default, without its warning
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Without clusters Ray takes 127.0.0.1 for this machine's address, and all its processes listen there alone. Given
-    # as `_node_ip_address`, Ray would replace it by the address that other machines see.
-    ray_constants.ENABLE_RAY_CLUSTER = address is not None
-    where: dict[str, Any] = {"address": address} if address else {"num_cpus": max(count, os.cpu_count() or 1)}
-    with warnings.catch_warnings():
-        # Ray forks to start its own programs, which is safe: the child runs another program at once.
-        warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
-        ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False, **where)
+def _ordinal(number: int) -> str:
+    ending = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

@@ -62,8 +62,7 @@ class Replay:
     def sample(self, state: ReplayState, key: PRNGKeyArray, alpha: Scalar, beta: Scalar) -> Sample:
         """Draw a batch: one item from each of B equal shares of the sum of all error^alpha (stratified).
 
-        The importance weights are (size * probability)^-beta. With alpha 0 all items are equally likely; with beta 1
-        the weights undo the priorities. There must be at least one item.
+        The importance weights are (size * probability)^-beta: beta 1 undoes the priorities, alpha 0 makes none.
         """
         used = jnp.arange(self.capacity) < state.size
         priority = jnp.where(used, jnp.maximum(state.error, LEAST_ERROR) ** alpha, 0.0)

@@ -1,19 +1,13 @@
-"""The one run loop of all phases: folder, lock, run.json, resume, signals, divergence, progress, log, order of saving.
+"""The one run loop of all phases: resume, signals, divergence, progress, log, order of saving.
 
-A phase (`Phase`) is an init, a step and what to report; it knows no files. `run` takes it through its steps:
-
-    run.json       what was asked for: settings, version, command; a folder refuses to go on with other settings
-    log.jsonl      a line of metrics at each report; also tensorboard/ and pictures/
-    checkpoints/   the whole state, from which the same command goes on exactly (on the same machine)
-
-Weights are written before the checkpoint that holds them: whenever the process dies, a resumed run makes them again.
+Weights are written before the checkpoint that holds them, and compared with it when a run is resumed: whenever the
+process dies, the same command makes what is missing or stale.
 """
 
-import fcntl
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,18 +19,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from cobra_rl.runtime import checkpoint, storage
-from cobra_rl.runtime.log import RunLog
+from cobra_rl.runtime.folder import locked
+from cobra_rl.runtime.log import LOG, RunLog
 from cobra_rl.runtime.signals import Stopped, StopRequested
-from cobra_rl.runtime.typed import differences, to_json
-from cobra_rl.runtime.weights import save_weights
+from cobra_rl.runtime.weights import is_saved, save_weights
+from cobra_rl.runtime.words import warn
+
+CHECKPOINTS = "checkpoints"
 
 
 class Diverged(ArithmeticError):
     """A loss, a metric or a weight is no longer a number."""
-
-
-class OtherRun(ValueError):
-    """The folder holds a run with other settings, or belongs to another process."""
 
 
 class Weights(NamedTuple):
@@ -68,80 +61,76 @@ class Phase(Protocol):
     compressed: bool  # whether checkpoints are worth compressing
     notes: dict[str, Any]  # anything else that a resumed run must know; JSON, saved with each checkpoint
 
-    def init(self) -> Any:
-        """Return the state before the first step: a pytree."""
-
-    def step(self, state: Any, step: int) -> tuple[Any, Mapping[str, Any]]:
-        """Take one step; return the state and metrics."""
-        ...
-
-    def report(self, state: Any, step: int) -> Report:
-        """Measure the state."""
-        ...
-
-    def weights(self, state: Any) -> Mapping[str, Weights]:
-        """Return the weights to keep at a checkpoint, by their path below the folder of the run."""
-        ...
-
-
-def open_run(
-    folder: Path, settings: Mapping[str, Any], defaults: Mapping[str, Any], free: Sequence[str] = (), command: str = ""
-) -> None:
-    """Record what a run was asked for, or refuse if its folder holds a run that was asked for something else.
-
-    Args:
-        folder: The run's folder; made if need be.
-        settings: All that the run depends on.
-        defaults: What an older run that lacks an entry is taken to have had.
-        free: Settings that may change from one call to the next, such as `world.path`; `steps` may only grow.
-        command: What was typed.
-    """
-    from cobra_rl import __version__
-
-    path, wanted = folder / "run.json", to_json(settings)
-    begun = storage.read_json(path).get("settings", {}) if path.exists() else wanted
-    for name, old, new in differences(begun, wanted, to_json(defaults)):
-        elsewhere = "give another folder with --out"
-        if name == "steps" and name in free and new < (old or 0):
-            asked = f"cannot be made shorter ({new:,} asked)"
-            raise ValueError(f"{folder} holds a run of {old:,} steps and {asked}; {elsewhere}.")
-        if name not in free and name.partition(".")[0] not in free:
-            different = f"other settings ({name}: {old}, now {new})"
-            raise OtherRun(f"{folder} holds a run with {different}; {elsewhere}, or remove that one.")
-    storage.write_json(path, {"version": __version__, "command": command, "settings": wanted})
-
-
-def read_run(folder: Path, what: str = "run") -> dict[str, Any]:
-    """Return the settings of a run; a folder that holds none is refused with a sentence."""
-    path = Path(folder) / "run.json"
-    if not path.exists():
-        raise FileNotFoundError(f"{folder} is no {what}: it has no run.json.")
-    record = storage.read_json(path)
-    if not isinstance(record.get("settings"), dict):
-        raise ValueError(f"{path} does not hold the settings of a {what}.")
-    return record["settings"]
+    @property
+    def keep(
+        self,
+    ) -> bool: ...  # whether the weights of now are to be kept; else those kept before are better
+    def init(self) -> Any: ...  # the state before the first step: a pytree
+    def step(self, state: Any, step: int) -> tuple[Any, Mapping[str, Any]]: ...  # take a step: the state, and metrics
+    def report(self, state: Any, step: int) -> Report: ...  # measure the state
+    def weights(self, state: Any) -> Mapping[str, Weights]: ...  # those to keep, by path below the folder of the run
 
 
 def run(phase: Phase, folder: Path) -> Any:
     """Take a phase to its last step in a folder, from the newest checkpoint there is, and return its state.
 
-    SIGINT, SIGTERM and SIGHUP save and raise `Stopped`; a loss, metric or weight that is not finite raises `Diverged`
-    before anything is saved.
+    SIGINT, SIGTERM and SIGHUP save and raise `Stopped`; what is not finite raises `Diverged` before anything is saved.
     """
-    with _locked(folder), StopRequested() as stop:
+    saved = folder / CHECKPOINTS
+    with locked(saved), StopRequested(lambda text: print(text, flush=True)) as stop, _explained(saved):
         print(f"{phase.title}: preparing", flush=True)
-        state, step, meta = phase.init(), 0, {"seconds": 0.0, "notes": {}}
-        if restored := checkpoint.restore(folder / "checkpoints", state):
+        known = checkpoint.checkpoints(saved)
+        # Only an outline of the state is there while it is read: a replay takes as much memory as all the rest.
+        if restored := checkpoint.restore(saved, storage.outline(phase.init())) if known else None:
             step, state, meta = restored
-        phase.notes.update(meta["notes"])
+            phase.notes.update(meta["notes"])
+            _make_again(phase, folder, state, step)
+        else:
+            if known:
+                _say_that_all_is_lost(folder)
+            step, state, meta = 0, phase.init(), {"seconds": 0.0}
         if step >= phase.steps:
             print(f"{phase.title}: finished, {step:,} steps are done in {folder}", flush=True)
             return state
         if step:
-            print(f"{phase.title}: resumes at step {step:,} of {phase.steps:,}", flush=True)
+            print(f"{phase.title}: resumes at step {step:,} of {phase.steps:,}, saved in {saved}", flush=True)
         with RunLog(folder, phase.steps, phase.title, step, phase.columns) as log:
             stop.say = log.say
             return _Loop(phase, folder, log, stop, time.monotonic() - meta["seconds"]).run(state, step)
+
+
+def _make_again(phase: Phase, folder: Path, state: Any, step: int) -> None:
+    """Write weights that are missing, damaged or others than those of the checkpoint."""
+    for path, weights in phase.weights(state).items():
+        place = folder / path
+        if not is_saved(place, *weights, exactly=phase.keep):
+            instead = "" if phase.keep else "; those of the best report are lost"
+            if (place / "weights.safetensors").exists() or step >= phase.steps:
+                warn(f"{place} is not what it was at step {step:,}: the weights of that step are written{instead}.")
+            save_weights(place, *weights)
+
+
+def _say_that_all_is_lost(folder: Path) -> None:
+    """Say that no checkpoint can be read, and keep the log of the run that was."""
+    old, log = "", folder / LOG
+    if log.exists():
+        aside = folder / f"{log.stem}-before-{time.strftime('%Y%m%d-%H%M%S')}{log.suffix}"
+        os.replace(log, aside)
+        old = f"; its log is kept as {aside}"
+    warn(f"All checkpoints in {folder / CHECKPOINTS} are damaged: the run begins again at step 0{old}.")
+
+
+@contextmanager
+def _explained(saved: Path) -> Iterator[None]:
+    """Say of a full disk what was kept and what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in storage.NO_ROOM:
+            raise
+        steps = [step for step, _ in checkpoint.checkpoints(saved)]
+        kept = f"the checkpoint of step {max(steps):,} is kept in {saved}" if steps else "nothing was saved yet"
+        raise OSError(f"{storage.explain(error)}; {kept}.") from error
 
 
 @dataclass(frozen=True)
@@ -158,15 +147,24 @@ class _Loop:
         step, metrics = first, {}
         while step < self.phase.steps and not self.stop.requested:
             with self.log.busy("compiling") if step == first else nullcontext():
-                state, metrics = self.phase.step(state, step)
+                try:
+                    state, metrics = self.phase.step(state, step)
+                except ChildProcessError as error:  # actors that play elsewhere fail for good, before the step begins
+                    if step > first:
+                        self._finite(metrics, state, step)
+                        self._save(state, step)
+                    raise ChildProcessError(f"{error} {self._where(step)}") from error
                 step += 1
                 self._after(state, step, metrics)
-        if step < self.phase.steps:
-            self._finite(metrics, state, step)
-            self._save(state, step)
-            sentence = f"Stopped at step {step} of {self.phase.steps}; the same command goes on from here."
-            raise Stopped(sentence, self.stop.signal or 0)
+        if self.stop.requested:
+            if step < self.phase.steps:
+                self._finite(metrics, state, step)
+                self._save(state, step)
+            raise Stopped(self._where(step), self.stop.signal or 0)
         return state
+
+    def _where(self, step: int) -> str:
+        return f"Stopped at step {step} of {self.phase.steps}; the same command goes on from here."
 
     def _after(self, state: Any, step: int, metrics: Mapping[str, Any]) -> None:
         """Show, report and save what is due after a step."""
@@ -189,11 +187,13 @@ class _Loop:
             self._save(state, step)
 
     def _save(self, state: Any, step: int) -> None:
-        """Weights first, then the checkpoint that holds them."""
-        for path, weights in self.phase.weights(state).items():
-            save_weights(self.folder / path, *weights)
+        """Weights and log first, then the checkpoint that they belong to."""
+        if self.phase.keep:
+            for path, weights in self.phase.weights(state).items():
+                save_weights(self.folder / path, *weights)
+        self.log.sync()
         meta = {"seconds": time.monotonic() - self.began, "notes": self.phase.notes}
-        checkpoint.save(self.folder / "checkpoints", step, state, meta, compressed=self.phase.compressed)
+        checkpoint.save(self.folder / CHECKPOINTS, step, state, meta, compressed=self.phase.compressed)
 
     def _finite(self, metrics: Mapping[str, Any], state: Any, step: int) -> dict[str, float]:
         """Convert metrics to floats; raise `Diverged` if any, or any number of the state, is not finite."""
@@ -203,8 +203,8 @@ class _Loop:
             wrong = ["a weight is not finite"]
         if wrong:
             raise Diverged(
-                f"The {wrong[0]} at step {step}; the last good checkpoint is kept in {self.folder / 'checkpoints'}. "
-                "Start a new run in another folder with a lower --config.learning-rate or another --seed."
+                f"The {wrong[0]} at step {step}; the last good checkpoint is kept in {self.folder / CHECKPOINTS}. "
+                "Start a new run in another folder with a lower --config.learning-rate or another random seed."
             )
         return scalars
 
@@ -213,20 +213,3 @@ class _Loop:
 def _all_finite(state: Any) -> jax.Array:
     floats = eqx.filter(state, eqx.is_inexact_array)
     return jax.tree.reduce(lambda so_far, leaf: so_far & jnp.all(jnp.isfinite(leaf)), floats, jnp.array(True))
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the folder for this process; the lock dies with it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.seek(0)
-            holder = file.read().strip() or "another process"
-            raise OtherRun(f"{folder} is in use by {holder}; wait for it, or give another --out.") from error
-        file.truncate(0)
-        file.write(f"process {os.getpid()} since {time.strftime('%Y-%m-%d %H:%M:%S')}")
-        file.flush()
-        yield

@@ -4,6 +4,7 @@ A leaf is stored if it is an array or a Python number, under its path in the tre
 Other leaves, such as activation functions, are skipped: they come from the tree one restores into.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -23,6 +24,7 @@ Tensors = dict[str, np.ndarray]
 
 PIECE = 1 << 24  # bytes that are written, or compressed, at a time
 UNFINISHED = ".tmp"  # how the names of files end that are being written
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a full quota, the largest file that is allowed
 
 _DTYPES = {"BOOL": "bool", "BF16": "bfloat16", "F16": "float16", "F32": "float32", "F64": "float64", "C64": "complex64"}
 _DTYPES |= {f"I{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}
@@ -62,6 +64,14 @@ def unflatten(like: Any, tensors: Tensors) -> Any:
             raise TreeMismatch(f"its {name} is {here} and not {wanted}")
     restored = [_from_numpy(leaf, tensors[keystr(path)]) if _is_stored(leaf) else leaf for path, leaf in leaves]
     return tree_unflatten(treedef, restored)
+
+
+def outline(tree: Any) -> Any:
+    """Return the tree with shapes in the place of its arrays, as `unflatten` takes it; PRNG keys stay."""
+    return jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if eqx.is_array(leaf) and not _is_key(leaf) else leaf,
+        tree,
+    )
 
 
 def checksum(tensors: Tensors, header: Mapping[str, Any]) -> str:
@@ -126,6 +136,14 @@ def write_atomically(path: Path, data: bytes | Iterable[bytes | memoryview]) -> 
         raise OSError(*details) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def explain(error: OSError) -> str:
+    """Say in one clause what went wrong with which file, and what to do if there is no room for it."""
+    if not error.errno or not error.strerror or error.filename is None:
+        return str(error).rstrip(".")
+    advice = "; free some space and give the same command again" if error.errno in NO_ROOM else ""
+    return f"{error.filename}: {error.strerror}{advice}"
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -20,10 +20,7 @@ class WeightsError(ValueError):
 
 
 def save_weights(folder: Path, tree: Any, config: dict[str, Any], kind: str) -> None:
-    """Write the arrays of a model, and `config`, how to build it, as JSON; `WeightsError` if a weight is not finite.
-
-    `kind` says what the weights are of, such as "vision". It and the version are written beside the configuration.
-    """
+    """Write the arrays of a model and, as JSON, their `kind`, such as "vision", the version, and how to build it."""
     if taken := {"kind", "version"} & config.keys():
         raise WeightsError(f"The configuration of {folder} may not have {sorted(taken)}: we write these entries.")
     tensors = storage.flatten(tree)
@@ -34,10 +31,7 @@ def save_weights(folder: Path, tree: Any, config: dict[str, Any], kind: str) -> 
 
 
 def load_weights(folder: Path, like: Any, kind: str) -> Any:
-    """Return a model with the structure, shapes and dtypes of `like` and the weights of a folder.
-
-    `WeightsError` if there are none, or damaged ones, or those of another `kind` or model.
-    """
+    """Return a model like `like` with the weights of a folder; `WeightsError` if missing, damaged or not its own."""
     read_config(folder, kind)  # refuses what is of another kind or version
     path = folder / WEIGHTS
     try:
@@ -53,6 +47,29 @@ def load_weights(folder: Path, like: Any, kind: str) -> Any:
     return tree
 
 
+def is_saved(folder: Path, tree: Any, config: dict[str, Any], kind: str, exactly: bool = True) -> bool:
+    """Return whether a folder holds whole weights of this kind; `exactly`: these ones, to the bit."""
+    if not is_whole(folder):
+        return False
+    try:
+        known = read_config(folder, kind)
+    except WeightsError:
+        return False
+    _, metadata = storage.from_bytes(_read(folder / WEIGHTS))
+    same = metadata.get("sha256") == storage.checksum(storage.flatten(tree), {"kind": kind})
+    return not exactly or (same and known == config)
+
+
+def is_whole(folder: Path) -> bool:
+    """Return whether the weights in a folder are undamaged, whatever they are of."""
+    try:
+        tensors, metadata = storage.from_bytes(_read(folder / WEIGHTS))
+        kind = storage.read_json(folder / CONFIG)["kind"]
+    except (ValueError, KeyError):
+        return False
+    return metadata.get("sha256") in (None, storage.checksum(tensors, {"kind": kind}))  # older ones have none
+
+
 def read_config(folder: Path, kind: str) -> dict[str, Any]:
     """Read the configuration that was given to `save_weights`; `WeightsError` if it is of another kind."""
     path = folder / CONFIG
@@ -60,7 +77,7 @@ def read_config(folder: Path, kind: str) -> dict[str, Any]:
     try:
         config = json.loads(text)
         found, version = config.pop("kind"), config.pop("version")
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise WeightsError(f"{path} is not the configuration of weights: it must have a kind and a version.") from error
     if found != kind:
         raise WeightsError(f"The weights in {folder} are of kind {found!r} and not {kind!r}.")

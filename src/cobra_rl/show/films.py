@@ -1,21 +1,23 @@
 """Moving pictures: frames of play, captioned, as GIFs."""
 
-import functools
+import io
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, UInt8
+from jaxtyping import ArrayLike, Float, UInt8
 from matplotlib.colors import to_rgb
 from PIL import Image, ImageDraw
 
 from cobra_rl.agent import Agent
 from cobra_rl.agents.base import Policy
+from cobra_rl.evaluation.task import episodes
+from cobra_rl.players import Player
+from cobra_rl.runtime.storage import write_atomically
 from cobra_rl.spriteworld import Spriteworld, make, render
 from cobra_rl.spriteworld.base import Environment, auto_reset
 from cobra_rl.spriteworld.names import MODES, SUITE, TASKS
@@ -24,33 +26,7 @@ Frame = UInt8[np.ndarray, "_ _ 3"]  # of any size
 PAUSE = 3  # frames that the end of an episode is shown
 CAPTIONS = ("the scene, and what it does", "the slots that it sees", "what it imagines")  # of what `watch` films
 SLOTS = ("#262626", "#e69e00", "#57b5e8", "#009e73", "#f0e342", "#0073b3", "#d65e00", "#cc78a6")  # colours of slots
-Moment = tuple[Any, Array | None, Frame]  # a state, the action taken there, and their picture
 Progress = Callable[[int, int], None]  # (frames that there are, frames that there will be) -> None
-
-
-class Episode(NamedTuple):
-    """One episode: its states, one more than its actions, and how it ended."""
-
-    states: list[Any]
-    actions: list[Array]
-    success: bool
-
-
-def play(policy: Policy, params: Any, env: Environment, key: PRNGKeyArray) -> Episode:
-    """Play an episode from a fresh scene to its end; the policy acts on images, or on states if it says so."""
-    initial, draw, advance = _compiled(env)
-    act = _compiled_act(policy)
-    states, actions, success, done = [initial(key)], [], False, False
-    while not done:
-        act_key, step_key = jax.random.split(jax.random.fold_in(key, len(states)))
-        observation = states[-1] if policy.sees_state else draw(states[-1])
-        batch = jax.tree.map(lambda leaf: leaf[None], observation)
-        action = act(params, batch, act_key[None])[0]
-        step = advance(step_key, states[-1], action)
-        states.append(step.state)
-        actions.append(action)
-        success, done = step.terminated, step.done
-    return Episode(states, actions, bool(success))
 
 
 def film(policy: Policy, params: Any, env: Environment, frames: int, seed: int, size: int = 192) -> list[Frame]:
@@ -59,19 +35,23 @@ def film(policy: Policy, params: Any, env: Environment, frames: int, seed: int, 
 
 
 def watch(
-    agent: Agent, env: Environment, frames: int, seed: int, size: int, progress: Progress = lambda done, total: None
+    agent: Player, env: Environment, frames: int, seed: int, size: int, progress: Progress = lambda done, total: None
 ) -> list[Frame]:
-    """Film episodes one after the other, beside the slots that the agent sees and the scenes that it imagines."""
+    """Film episodes one after the other, beside what the agent has: the slots that it sees, the scenes it imagines."""
     rows, world = [], agent.world
     moments = itertools.islice(_moments(agent.policy, agent.params, env, seed, size), frames)
     for done, (state, action, scene) in enumerate(moments, 1):
-        image = np.asarray(env.draw(state))[None]
-        slots = world.encode(image)
-        after = slots if action is None else world.imagine(slots, action[None]).slots
-        seen, imagined = colored_masks(np.asarray(world.masks(image)))[0], np.asarray(world.decode(after).image[0])
-        rows.append((scene, enlarged(seen, size), enlarged(imagined, size)))
+        row = [scene]
+        if world is not None:
+            image = np.asarray(env.draw(state))[None]
+            row.append(enlarged(colored_masks(np.asarray(world.masks(image)))[0], size))
+            if isinstance(agent, Agent):  # a baseline does not imagine
+                slots = world.encode(image)
+                after = slots if action is None else world.imagine(slots, action[None]).slots
+                row.append(enlarged(np.asarray(world.decode(after).image[0]), size))
+        rows.append(row)
         progress(done, frames)
-    return beside(dict(zip(CAPTIONS, map(list, zip(*rows, strict=True)), strict=True)))
+    return beside(dict(zip(CAPTIONS, map(list, zip(*rows, strict=True)), strict=False)))
 
 
 def film_random(env: Environment, *, steps: int, seed: int, size: int, click_on_sprites: bool) -> list[Frame]:
@@ -88,11 +68,11 @@ def film_random(env: Environment, *, steps: int, seed: int, size: int, click_on_
         return auto_reset(env, reset_key, step), (state, action)
 
     @jax.jit
-    def episodes(key):
+    def play(key):
         keys = jax.random.split(key, steps + 1)
         return jax.lax.scan(turn, env.initial(keys[0]), keys[1:])[1]
 
-    states, actions = jax.device_get(episodes(jax.random.key(seed)))
+    states, actions = jax.device_get(play(jax.random.key(seed)))
     return [picture(env, jax.tree.map(lambda leaf, t=t: leaf[t], states), size, actions[t]) for t in range(steps)]
 
 
@@ -108,25 +88,13 @@ def film_suite(*, variant: str, seed: int, **options: Any) -> list[Frame]:
     return list(np.concatenate(rows, axis=1))
 
 
-def _moments(policy: Policy, params: Any, env: Environment, seed: int, size: int) -> Iterator[Moment]:
-    """Play episodes without end; the last picture of each is framed and stays for a while."""
-    for number in itertools.count():
-        episode = play(policy, params, env, jax.random.fold_in(jax.random.key(seed), number))
+def _moments(policy: Policy, params: Any, env: Environment, seed: int, size: int) -> Iterator[tuple]:
+    """Play episodes without end: states, actions, pictures; the last picture of each is framed and stays a while."""
+    for episode in episodes(policy, params, env, seed):
         for state, action in zip(episode.states, episode.actions, strict=False):
             yield state, action, picture(env, state, size, action)
         last = episode.states[-1]
-        yield from [(last, None, framed(picture(env, last, size), episode.success))] * PAUSE
-
-
-@functools.cache
-def _compiled(env: Environment) -> tuple[Callable, Callable, Callable]:
-    return jax.jit(env.initial), jax.jit(env.draw), jax.jit(env.advance)
-
-
-@functools.cache
-def _compiled_act(policy: Policy) -> Callable:
-    """Compile acting apart from the environment: it takes longest, and once is enough for all tasks."""
-    return eqx.filter_jit(policy.act)
+        yield from [(last, None, framed(picture(env, last, size), bool(episode.success)))] * PAUSE
 
 
 def picture(env: Environment, state: Any, size: int, action: ArrayLike | None = None) -> Frame:
@@ -173,7 +141,7 @@ def framed(frame: Frame, success: bool) -> Frame:
 
 
 def save_gif(frames: list[Frame], path: Path, fps: float) -> None:
-    """Write frames of one size as an animated GIF."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    images = [Image.fromarray(frame) for frame in frames]
-    images[0].save(path, format="GIF", save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0)
+    """Write frames of one size as an animated GIF, whole or not at all."""
+    images, file = [Image.fromarray(frame) for frame in frames], io.BytesIO()
+    images[0].save(file, format="GIF", save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0)
+    write_atomically(path, file.getvalue())

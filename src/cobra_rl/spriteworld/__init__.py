@@ -1,12 +1,4 @@
-"""Spriteworld in pure JAX: the environment suite of COBRA.
-
-    from cobra_rl import spriteworld
-    env = spriteworld.make("sorting")
-    state, image = env.reset(key)
-    state, image, reward, terminated, truncated, info = env.step(key, state, action)
-
-It is useful without the rest of cobra_rl. Names are loaded at their first use, so that importing it is quick.
-"""
+"""Spriteworld in pure JAX, COBRA's environment suite. Names are loaded at their first use: importing it is quick."""
 
 # ruff: noqa: F401
 import importlib
@@ -20,7 +12,7 @@ if TYPE_CHECKING:
     from cobra_rl.spriteworld.scenes import SpriteDistribution
     from cobra_rl.spriteworld.sprites import FACTORS, SHAPES, Sprites
     from cobra_rl.spriteworld.suite import EnvSpec, env_spec, hue_range
-    from cobra_rl.spriteworld.tasks import Clustering, FindGoal, NoReward, Sum
+    from cobra_rl.spriteworld.tasks import Clustering, FarApart, FindGoal, NoReward, Sum
 
 # No submodule may share its name with an export: importing it would put the module in the export's place.
 _NAMES_OF_MODULE = {
@@ -31,7 +23,7 @@ _NAMES_OF_MODULE = {
     "scenes": "SpriteDistribution",
     "sprites": "FACTORS SHAPES Sprites",
     "suite": "EnvSpec env_spec hue_range",
-    "tasks": "Clustering FindGoal NoReward Sum",
+    "tasks": "Clustering FarApart FindGoal NoReward Sum",
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names.split()}
 __all__ = sorted(_MODULE_OF_NAME)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,7 +1,4 @@
-"""Click and push, the action space of COBRA (SelectMove in the original package).
-
-An action in [0, 1]^4 is (click x, click y, motion x, motion y).
-"""
+"""Click and push (SelectMove in the original package): an action in [0, 1]^4 is (click x, y, motion x, y)."""
 
 import dataclasses
 
@@ -11,6 +8,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from cobra_rl.bounds import shown
 from cobra_rl.spriteworld.sprites import Sprites, front_most
 
 ACTION_SIZE = 4
@@ -27,8 +25,7 @@ def select_move(
 ) -> tuple[Sprites, Int[Array, ""]]:
     """Move the front-most sprite under the click, if any, and return its index, or -1; its centre stays in the frame.
 
-    `noise` is the standard deviation of the Gaussian noise on its motion. An action that is NaN or outside
-    [0, 1] moves nothing, for compiled code cannot raise.
+    `noise` is a standard deviation. An action that is NaN or outside [0, 1] moves nothing: compiled code cannot raise.
     """
     valid = jnp.all((action >= 0.0) & (action <= 1.0))
     moved = jnp.where(valid, front_most(sprites, action[:2]), -1)
@@ -43,10 +40,12 @@ def select_move(
 def check_action(action, batch_shape: tuple[int, ...] = ()) -> None:
     """Raise a ValueError unless actions have the right shape and, where not traced, are finite and in [0, 1]."""
     shape = (*batch_shape, ACTION_SIZE)
-    if np.shape(action) != shape:
-        raise ValueError(f"An action has shape {shape} (click x, click y, motion x, motion y), not {np.shape(action)}.")
-    if not isinstance(action, Tracer):
-        values = np.asarray(action, np.float32)
-        if not np.all((values >= 0.0) & (values <= 1.0)):
-            got = np.array2string(values, threshold=8)
-            raise ValueError(f"An action must be finite and lie in [0, 1]^4, but got {got}.")
+    try:
+        values = action if isinstance(action, Tracer) else np.asarray(action)
+    except ValueError:  # rows of different lengths
+        values = np.array(None)
+    if values.shape != shape or values.dtype.kind not in "biuf":
+        found = f"{values.dtype} {values.shape}" if values.dtype != object else shown(action)
+        raise ValueError(f"An action has numbers of shape {shape} (click x, click y, motion x, motion y), not {found}.")
+    if not isinstance(values, Tracer) and not np.all((values >= 0.0) & (values <= 1.0)):
+        raise ValueError(f"An action must be finite and lie in [0, 1]^4, but got {shown(values.tolist())}.")

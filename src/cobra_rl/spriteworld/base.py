@@ -1,8 +1,4 @@
-"""What training needs of an environment: the contract that Spriteworld and any other world fulfil.
-
-An environment is a hashable value whose methods are pure functions, so they can be called inside `jax.jit` and
-`jax.vmap`. All randomness comes from keys, and a state is a pytree of fixed shapes.
-"""
+"""What training needs of an environment: the contract that Spriteworld and any other world fulfil."""
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -32,7 +28,7 @@ class TimeStep(NamedTuple):
 
 @runtime_checkable
 class Environment(Protocol):
-    """A world with images and continuous actions.
+    """A world with images and continuous actions: a hashable value whose methods are pure, to be compiled by JAX.
 
     Compiled functions are cached by environment: give equal environments equal hashes if you make many of them.
     """
@@ -43,15 +39,10 @@ class Environment(Protocol):
     def image_size(self) -> int: ...  # H = W: images are uint8 [H, W, 3]
     @property
     def max_steps(self) -> int: ...  # after so many steps an episode is truncated
-
-    # The first state of an episode
-    def initial(self, key: PRNGKeyArray) -> State: ...
-
+    def initial(self, key: PRNGKeyArray) -> State: ...  # the first state of an episode
+    def draw(self, state: State) -> Image: ...  # the observation of a state
     # One step without drawing it: `image` is None. An episode that is over is not reset.
     def advance(self, key: PRNGKeyArray, state: State, action: Float[Array, " A"]) -> TimeStep: ...
-
-    # The observation of a state
-    def draw(self, state: State) -> Image: ...
 
 
 def auto_reset(env: Environment, key: PRNGKeyArray, step: TimeStep) -> State:

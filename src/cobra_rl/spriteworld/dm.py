@@ -5,37 +5,40 @@ import jax
 import numpy as np
 from dm_env import specs
 
+from cobra_rl.bounds import Seed, conform
 from cobra_rl.spriteworld.actions import check_action
 from cobra_rl.spriteworld.env import EnvState, Spriteworld, make
 from cobra_rl.spriteworld.suite import EnvSpec
 
 
 class SpriteworldDm(dm_env.Environment):
-    """One Spriteworld behind the dm_env interface.
+    """One Spriteworld behind the dm_env interface; `task` is one of the suite's, or an `EnvSpec` of your own.
 
     Success ends an episode with discount 0, the step limit with discount 1; the step after that resets, as dm_env asks.
-    `task` is one of the suite's or an `EnvSpec` of your own; for the latter `mode` and `variant` are not used.
     """
 
     def __init__(self, task: str | EnvSpec, mode: str = "train", variant: str = "paper", seed: int = 0):
         self.core = Spriteworld(task) if isinstance(task, EnvSpec) else make(task, mode, variant)
-        self._key = jax.random.key(seed)
+        self._key = jax.random.key_data(jax.random.key(conform(Seed, seed, "seed")))  # raw: it can be pickled
         self._state: EnvState | None = None
 
     def reset(self) -> dm_env.TimeStep:
-        self._key, draw_key = jax.random.split(self._key)
-        self._state, image = self.core.reset(draw_key)
+        self._state, image = self.core.reset(self._next_key())
         return dm_env.restart(np.array(image))
 
     def step(self, action) -> dm_env.TimeStep:
         if self._state is None:
             return self.reset()
         check_action(action)
-        self._key, noise_key = jax.random.split(self._key)
-        step = self.core.step(noise_key, self._state, action)
+        step = self.core.step(self._next_key(), self._state, action)
         self._state = None if step.done else step.state
         last = dm_env.termination if step.terminated else dm_env.truncation if step.truncated else dm_env.transition
         return last(reward=float(step.reward), observation=np.array(step.image))
+
+    def _next_key(self) -> jax.Array:
+        key, used = jax.random.split(jax.random.wrap_key_data(self._key))
+        self._key = jax.random.key_data(key)
+        return used
 
     def observation_spec(self):  # pyright: ignore[reportIncompatibleMethodOverride]
         size = self.core.image_size

@@ -1,23 +1,25 @@
-"""The environment: pure `reset` and `step`, which can be called as they are or inside `jax.jit` and `jax.vmap`.
-
-There is no automatic reset here: see `auto_reset`, and the Gymnasium and dm_env adapters.
-"""
+"""The environment: pure `reset` and `step`, which can be called as they are or inside `jax.jit` and `jax.vmap`."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
+from cobra_rl.bounds import Bounds, conform
 from cobra_rl.spriteworld.actions import ACTION_SIZE, check_action, select_move
 from cobra_rl.spriteworld.base import Image, TimeStep
+from cobra_rl.spriteworld.names import MODES, TASKS, VARIANTS
 from cobra_rl.spriteworld.renderer import draw
 from cobra_rl.spriteworld.scenes import SceneSampler
 from cobra_rl.spriteworld.sprites import Sprites, contains, front_most, sprites_from_factors
-from cobra_rl.spriteworld.suite import IMAGE_SIZE, EnvSpec, env_spec
+from cobra_rl.spriteworld.suite import IMAGE_SIZE, EnvSpec, env_spec, one_of
 from cobra_rl.spriteworld.tasks import GoalMark
+
+Pixels = Annotated[int, Bounds(1, 4096)]  # height and width of a picture
 
 
 class EnvState(eqx.Module):
@@ -33,6 +35,7 @@ class Spriteworld:
     action_size = ACTION_SIZE
 
     def __init__(self, spec: EnvSpec):
+        conform(EnvSpec, spec, "spec")
         self.spec, self.image_size, self.max_steps = spec, spec.image_size, spec.max_steps
         self._sample = SceneSampler(spec.scenes, spec.capacity, spec.shuffle)
         self._hash = hash((type(self), spec))
@@ -96,25 +99,24 @@ class Spriteworld:
         return draw(state.sprites, self.image_size, shapes=self.spec.shapes)
 
 
-@functools.cache
 def make(task: str, mode: str = "train", variant: str = "paper") -> Spriteworld:
-    """Build one of the suite's environments; the same arguments give the same object. For your own, see `EnvSpec`.
+    """Build an environment of the suite (`TASKS`); the same arguments give the same object. Your own: see `EnvSpec`.
 
-    Args:
-        task: One of `cobra_rl.spriteworld.TASKS`.
-        mode: "train", or "test" for the task's robustness test.
-        variant: "paper", or "released" for the rules of the public package 1.0.2.
+    Mode "test" is the task's robustness test; variant "released" has the rules of the public package 1.0.2.
     """
+    return _make(one_of("task", task, TASKS), one_of("mode", mode, MODES), one_of("variant", variant, VARIANTS))
+
+
+@functools.cache
+def _make(task: str, mode: str, variant: str) -> Spriteworld:
     return Spriteworld(env_spec(task, mode, variant))
 
 
 def state_from_sprites(sprites: Sequence[Mapping | Sequence], capacity: int | None = None) -> EnvState:
-    """Build a state at step 0, which fits every environment, from a list of sprites.
+    """Build a state at step 0, which fits every environment, from sprites, back to front, padded to `capacity`.
 
-    Args:
-        sprites: From back to front; each a mapping with any of x, y, shape, angle (degrees), scale, c0, c1, c2 (hue,
-            saturation, value), or a tuple of all eight in this order.
-        capacity: Number of sprites N to pad the state to; by default, as many as there are.
+    Each is a mapping with any of x, y, shape, angle (degrees), scale, c0, c1, c2 (hue, saturation, value), or a tuple
+    of all eight in this order.
     """
     return EnvState(sprites_from_factors(sprites, capacity), jnp.int32(0))
 
@@ -125,12 +127,9 @@ def render(
 ) -> Image:
     """Draw a state for people, at any size: an image [size, size, 3], its first row at the top.
 
-    Args:
-        state: The state to draw.
-        size: Height and width of the image in pixels.
-        action: An action to draw as an arrow from the click to where the sprite is pushed.
-        goals: `env.goals`, to draw the hidden goals as crossed circles.
+    An action is an arrow from the click to where the sprite is pushed; goals (`env.goals`) are crossed circles.
     """
+    conform(Pixels, size, "size")
     return draw(state.sprites, size, None if action is None else jnp.asarray(action, jnp.float32), goals)
 
 
@@ -148,6 +147,7 @@ def coverage(state: EnvState, size: int = IMAGE_SIZE) -> Bool[Array, "H W N"]:
 
 def _at_pixels(function: Callable[[Sprites, Array], Array], state: EnvState, size: int) -> Array:
     """Evaluate a function of sprites and a point at the centres of all pixels: [H, W, ...]."""
+    conform(Pixels, size, "size")
     centres = (jnp.arange(size) + 0.5) / size
     points = jnp.stack(jnp.meshgrid(centres, centres[::-1]), axis=-1)  # [H, W, 2]
     return jax.vmap(jax.vmap(functools.partial(function, state.sprites)))(points)

@@ -1,11 +1,12 @@
 """Gymnasium: one environment, and a vector environment that steps a whole batch in one compiled call.
 
-`import cobra_rl` registers `cobra_rl/Sorting-v0` and its six siblings; each takes `mode` and `variant`.
-For an environment of your own, pass its `EnvSpec` as `task` to the classes here.
+`import cobra_rl` registers `cobra_rl/Sorting-v0` and its siblings; the classes also take an `EnvSpec` of your own.
 """
 
 import functools
-from typing import Any
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 import gymnasium
 import jax
@@ -13,14 +14,27 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
+from jax._src.xla_bridge import backends_are_initialized  # JAX has no public way to ask this
 
+from cobra_rl.bounds import Bounds, Seed, conform, shown
 from cobra_rl.spriteworld.actions import check_action
-from cobra_rl.spriteworld.base import TimeStep, auto_reset
+from cobra_rl.spriteworld.base import TimeStep
 from cobra_rl.spriteworld.env import EnvState, Spriteworld, make, render
 from cobra_rl.spriteworld.sprites import Sprites
 from cobra_rl.spriteworld.suite import EnvSpec
 
 RENDER_SIZE = 256
+AutoReset = Literal["next-step", "same-step", "disabled", "NextStep", "SameStep", "Disabled"]
+_AUTORESET = {name: m for m in AutoresetMode for name in (m, m.value, m.name.lower().replace("_", "-"))}
+NumEnvs = Annotated[int, Bounds(1, 65_536)]
+_process = {"forked": False}  # whether this process was forked from one in which JAX had run
+
+
+def _note_fork() -> None:
+    _process["forked"] = _process["forked"] or backends_are_initialized()
+
+
+os.register_at_fork(after_in_child=_note_fork)
 
 
 class _Shared:
@@ -29,13 +43,23 @@ class _Shared:
     metadata = {"render_modes": ["rgb_array"], "render_fps": 5, "autoreset_mode": AutoresetMode.NEXT_STEP}
 
     def _set_up(self, task: str | EnvSpec, mode: str, variant: str, render_mode: str | None) -> None:
-        if render_mode not in (None, "rgb_array"):
-            raise ValueError(f"Unknown render_mode {render_mode!r}; choose None or 'rgb_array'.")
+        conform(Literal["rgb_array"] | None, render_mode, "render_mode")
         self.core = Spriteworld(task) if isinstance(task, EnvSpec) else make(task, mode, variant)
         self.render_mode = render_mode
         size = self.core.image_size
         self.observation_space = gymnasium.spaces.Box(0, 255, (size, size, 3), np.uint8)
         self.action_space = gymnasium.spaces.Box(0.0, 1.0, (self.core.action_size,), np.float32)
+        self._compile()
+
+    def _compile(self) -> None: ...  # sets attributes whose names begin with _compiled
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Compiled code does not travel to other processes."""
+        return {name: value for name, value in vars(self).items() if not name.startswith("_compiled")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._compile()
 
     @property
     def state(self) -> EnvState: ...  # the present state of the functional core; of a vector environment, batched
@@ -79,26 +103,39 @@ def _single_calls(core: Spriteworld):
 
 @functools.cache
 def _batch_calls(core: Spriteworld):
-    """Compile reset and step of a batch; where the last step ended an episode, the next begins instead of a step."""
+    """Compile for a batch: begin; begin again where it is asked for; step; step where an episode goes on, else begin.
+
+    Keys are raw key data, which can be pickled.
+    """
 
     def first(state: EnvState) -> TimeStep:
         no = jnp.bool_(False)
         return TimeStep(state, None, jnp.float32(0.0), no, no, {"success": no, "moved": jnp.int32(-1)})
 
-    def reset(key):
-        key, draw_key = jax.random.split(key)
+    def reset(key_data):
+        key, draw_key = jax.random.split(jax.random.wrap_key_data(key_data))
         state = core.initial(draw_key)
-        return key, first(state), core.draw(state)
+        return jax.random.key_data(key), first(state), core.draw(state)
 
-    def step(key, last: TimeStep, action):
-        next_key, draw_key = jax.random.split(key)
-        state = auto_reset(core, draw_key, last)
-        stepped = core.advance(jax.random.fold_in(key, state.step), state, action)
-        both = (next_key, first(state)), (key, stepped)
-        key, step = jax.tree.map(lambda new, old: jnp.where(last.done, new, old), *both)
-        return key, step, core.draw(step.state)
+    def restart(key_data, last: TimeStep, chosen):
+        next_key, begun, _ = reset(key_data)
+        both = (next_key, begun), (key_data, last)
+        key_data, step = jax.tree.map(lambda new, old: jnp.where(chosen, new, old), *both)
+        return key_data, step, core.draw(step.state)
 
-    return jax.jit(jax.vmap(reset)), jax.jit(jax.vmap(step))
+    def advance(key_data, last: TimeStep, action):
+        key = jax.random.fold_in(jax.random.wrap_key_data(key_data), last.state.step)
+        step = core.advance(key, last.state, action)
+        return key_data, step, core.draw(step.state)
+
+    def step(key_data, last: TimeStep, action):
+        next_key, begun, _ = reset(key_data)
+        stepped = advance(key_data, last, action)[1]
+        both = (next_key, begun), (key_data, stepped)
+        key_data, step = jax.tree.map(lambda new, old: jnp.where(last.done, new, old), *both)
+        return key_data, step, core.draw(step.state)
+
+    return tuple(jax.jit(jax.vmap(function)) for function in (reset, restart, advance, step))
 
 
 class SpriteworldEnv(_Shared, gymnasium.Env):
@@ -108,17 +145,21 @@ class SpriteworldEnv(_Shared, gymnasium.Env):
         self, task: str | EnvSpec, mode: str = "train", variant: str = "paper", render_mode: str | None = None
     ):
         self._set_up(task, mode, variant, render_mode)
-        self._compiled_reset, self._compiled_step, self._compiled_draw, self._assemble = _single_calls(self.core)
         self._key = self._moving = self._fixed = None
+
+    def _compile(self) -> None:
+        self._compiled_reset, self._compiled_step, self._compiled_draw, self._compiled_state = _single_calls(self.core)
 
     @property
     def state(self) -> EnvState:
-        return self._assemble(_begun(self._moving), self._fixed)
+        return self._compiled_state(_begun(self._moving), self._fixed)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+        _refuse_fork()
+        seed = conform(Seed | None, seed, "seed")
         super().reset(seed=seed)
         if seed is not None or self._key is None:
-            self._key = jax.random.key_data(jax.random.key(_fresh_seed(self.np_random) if seed is None else seed))
+            self._key = _key_data(self.np_random.integers(2**31) if seed is None else seed)
         self._key, self._moving, self._fixed = self._compiled_reset(self._key)
         return np.array(self._compiled_draw(self._moving, self._fixed)), {"success": False, "moved": -1}
 
@@ -135,8 +176,11 @@ class SpriteworldEnv(_Shared, gymnasium.Env):
 class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
     """`num_envs` Spriteworlds stepped in one compiled call.
 
-    An environment whose episode ended is reset by the next step, whose action and reward do not count for it. Seeded
-    with s, environment i does what a single one seeded with s + i does. Observations are read-only.
+    With `autoreset_mode` "next-step", an environment whose episode ended is reset by the next step, whose action and
+    reward do not count for it. With "same-step" it is reset at once, and infos have its `final_obs` and `final_info`.
+    With "disabled" it waits for `reset(options={"reset_mask": mask})`, which all modes know: only the environments
+    where the mask is true are reset. Seeded with s, environment i does what a single one seeded with s + i does.
+    Observations are read-only.
     """
 
     def __init__(
@@ -146,50 +190,103 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
         mode: str = "train",
         variant: str = "paper",
         render_mode: str | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ):
-        if num_envs < 1:
-            raise ValueError(f"num_envs is {num_envs}; it must be at least 1.")
+        self.num_envs = conform(NumEnvs, num_envs, "num_envs")
+        self.autoreset_mode = _AUTORESET[conform(AutoReset | AutoresetMode, autoreset_mode, "autoreset_mode")]
         self._set_up(task, mode, variant, render_mode)
-        self.num_envs = num_envs
+        self.metadata = self.metadata | {"autoreset_mode": self.autoreset_mode}
         self.single_observation_space, self.single_action_space = self.observation_space, self.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._keys = None
         self._last: Any = None  # the last `TimeStep` of each, batched
-        self._compiled_reset, self._compiled_step = _batch_calls(self.core)
+
+    def _compile(self) -> None:
+        self._compiled_reset, self._compiled_restart, self._compiled_advance, self._compiled_step = _batch_calls(
+            self.core
+        )
 
     @property
     def state(self) -> EnvState:
         return _begun(self._last).state
 
     def reset(self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None):
-        if isinstance(seed, int):
-            super().reset(seed=seed)
-            seed = list(range(seed, seed + self.num_envs))
-        if seed is not None or self._keys is None:
-            seeds = [None] * self.num_envs if seed is None else seed
-            if len(seeds) != self.num_envs:
-                raise ValueError(f"seed has {len(seeds)} entries for {self.num_envs} environments; pass one for each.")
-            seeds = [_fresh_seed(self.np_random) if s is None else s for s in seeds]
-            self._keys = jnp.stack([jax.random.key(s) for s in seeds])
-        self._keys, self._last, images = self._compiled_reset(self._keys)
-        return np.asarray(images), {}
+        _refuse_fork()
+        chosen = self._mask(options)
+        self._seed(seed, chosen)
+        if chosen.all():
+            self._keys, self._last, images = self._compiled_reset(self._keys)
+        else:
+            self._keys, self._last, images = self._compiled_restart(self._keys, _begun(self._last), chosen)
+        return np.asarray(images), _masked(jax.device_get(self._last.info), chosen)
 
     def step(self, actions):
-        last = _begun(self._last)
+        last, everywhere = _begun(self._last), np.ones(self.num_envs, bool)
         check_action(actions, (self.num_envs,))
-        counted = ~(np.asarray(last.terminated) | np.asarray(last.truncated))  # a reset is no step
-        self._keys, self._last, images = self._compiled_step(self._keys, last, np.asarray(actions, np.float32))
+        ended = np.asarray(last.terminated) | np.asarray(last.truncated)
+        if self.autoreset_mode == AutoresetMode.DISABLED and ended.any():
+            which = f"Environments {np.flatnonzero(ended).tolist()} have ended"
+            raise gymnasium.error.ResetNeeded(f"{which}; call reset(options={{'reset_mask': mask}}) for them first.")
+        next_step = self.autoreset_mode == AutoresetMode.NEXT_STEP
+        call = self._compiled_step if next_step else self._compiled_advance
+        self._keys, self._last, images = call(self._keys, last, np.asarray(actions, np.float32))
         reward, terminated, truncated, info = jax.device_get(self._last[2:])
-        infos = {key: value for name in info for key, value in ((name, info[name]), (f"_{name}", counted))}
+        infos, done = _masked(info, everywhere), terminated | truncated
+        if self.autoreset_mode == AutoresetMode.SAME_STEP and done.any():
+            final = np.full(self.num_envs, None, object)
+            for i in np.flatnonzero(done):
+                final[i] = np.asarray(images[i])
+            self._keys, self._last, images = self._compiled_restart(self._keys, self._last, done)
+            infos = _masked(jax.device_get(self._last.info), everywhere)
+            infos |= {"final_obs": final, "_final_obs": done, "final_info": _masked(info, done), "_final_info": done}
         return np.asarray(images), reward.astype(np.float64), terminated, truncated, infos
+
+    def _mask(self, options: dict[str, Any] | None) -> np.ndarray:
+        """Return which environments a reset is for: `options["reset_mask"]`, by default all."""
+        if not isinstance(options, Mapping) or "reset_mask" not in options:
+            return np.ones(self.num_envs, bool)
+        mask = options["reset_mask"]
+        if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,) or not mask.any():
+            wanted = f"a NumPy array of {self.num_envs} booleans, at least one of them true"
+            raise ValueError(f"reset_mask is {shown(mask)}; it must be {wanted}.")
+        return mask
+
+    def _seed(self, seed: Any, chosen: np.ndarray) -> None:
+        """Give new keys to the chosen environments that are seeded, and to those that have none."""
+        if seed is not None and not isinstance(seed, list | tuple | np.ndarray):
+            first = conform(Annotated[int, Bounds(0, 2**32 - self.num_envs)], seed, "seed")
+            super().reset(seed=first)
+            seed = range(first, first + self.num_envs)
+        if seed is None and self._keys is not None:
+            return
+        seeds = [None] * self.num_envs if seed is None else [conform(Seed | None, entry, "seed") for entry in seed]
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"seed has {len(seeds)} entries for {self.num_envs} environments; pass one for each.")
+        new = [_key_data(self.np_random.integers(2**31) if entry is None else entry) for entry in seeds]
+        kept = new if self._keys is None else list(self._keys)
+        self._keys = jnp.stack([fresh if here else old for fresh, old, here in zip(new, kept, chosen, strict=True)])
+
+
+def _masked(info: Mapping[str, np.ndarray], where: np.ndarray) -> dict[str, Any]:
+    """Return infos as Gymnasium has them: each with a mask that says which environments it is of, 0 elsewhere."""
+    return {key: value for name in info for key, value in ((name, info[name] * where), (f"_{name}", where.copy()))}
+
+
+def _key_data(seed: Any) -> jax.Array:
+    return jax.random.key_data(jax.random.key(int(seed)))
+
+
+def _refuse_fork() -> None:
+    if _process["forked"]:
+        raise RuntimeError(
+            "JAX had run in the process that this one was forked from, and would wait here for ever. Start processes "
+            "by spawn: make_vec(..., vectorization_mode='async', vector_kwargs={'context': 'spawn'}), below "
+            "`if __name__ == '__main__':`; or leave vectorization_mode out: it steps all in one call, and is faster."
+        )
 
 
 def _begun(last: Any) -> Any:
     if last is None:
         raise gymnasium.error.ResetNeeded("Call reset() before step() or render().")
     return last
-
-
-def _fresh_seed(rng: np.random.Generator) -> int:
-    return int(rng.integers(2**31))

@@ -1,13 +1,9 @@
-"""What the suite is called: tasks, titles and step budgets, modes and variants.
+"""What the suite is called, without JAX, so that a command line can offer these names in no time."""
 
-Nothing is imported but the standard library, so that a command line can offer these names in no time.
-"""
-
-import dataclasses
+from typing import NamedTuple
 
 
-@dataclasses.dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One task of the suite, as people and training see it."""
 
     title: str  # for tables and figures

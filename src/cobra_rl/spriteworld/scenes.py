@@ -1,49 +1,46 @@
-"""Where episodes begin: distributions over sprites, and scenes drawn from them.
+"""Where episodes begin: an environment draws one of its scenes, each a tuple of distributions over sprites.
 
-A scene is a tuple of sprite distributions, one for each sprite; an environment draws one of its scenes uniformly at
-each reset. All are laid out in tables, so that drawing a scene is a handful of look-ups, whatever the environment.
+All are laid out in tables, so that drawing a scene is a handful of look-ups, whatever the environment.
 """
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from cobra_rl.spriteworld.sprites import SHAPES, Sprites
+from cobra_rl.bounds import Bounds, Checked, Share
+from cobra_rl.spriteworld.sprites import SHAPES, Angle, Scale, ShapeName, Sprites
 from cobra_rl.spriteworld.tasks import Range
 
-Box = tuple[Range, Range]  # (x range, y range)
+Shares = tuple[Share, Share]  # low <= high
+Box = tuple[Shares, Shares]  # (x range, y range)
 BASIC_SHAPES = ("square", "triangle", "circle")
 
 
 @dataclass(frozen=True)
-class SpriteDistribution:
+class SpriteDistribution(Checked):
     """Independent uniform factors of one sprite. A range (low, high) may be a point, with low = high."""
 
-    hue: Range = (0.0, 1.0)
-    saturation: Range = (0.3, 1.0)
-    value: Range = (1.0, 1.0)
-    shapes: tuple[str, ...] = BASIC_SHAPES
-    boxes: tuple[Box, ...] = (((0.0, 1.0), (0.0, 1.0)),)  # disjoint; positions are uniform over their union
-    angle: Range = (0.0, 0.0)  # degrees
-    scale: float | Range = 0.13  # the area is scale^2; one size, or a range of sizes
+    hue: Shares = (0.0, 1.0)
+    saturation: Shares = (0.3, 1.0)
+    value: Shares = (1.0, 1.0)
+    shapes: Annotated[tuple[ShapeName, ...], Bounds(1, 100)] = BASIC_SHAPES
+    boxes: Annotated[tuple[Box, ...], Bounds(1, 1000)] = (((0.0, 1.0), (0.0, 1.0)),)
+    """Disjoint; positions are uniform over their union."""
+    angle: tuple[Angle, Angle] = (0.0, 0.0)  # degrees
+    scale: Scale | tuple[Scale, Scale] = 0.13  # the area is scale^2; one size, or a range of sizes
 
-    def __post_init__(self):
-        if not self.shapes or not set(self.shapes) <= set(SHAPES):
-            raise ValueError(f"Unknown shapes {self.shapes}; a distribution takes one or more of {', '.join(SHAPES)}.")
-        if not self.boxes:
-            raise ValueError("A distribution needs at least one box of positions, such as ((0, 1), (0, 1)).")
+    def __post_init__(self) -> None:
+        super().__post_init__()
         sides = [side for box in self.boxes for side in zip("xy", box, strict=True)]
-        for name, (low, high) in [(name, getattr(self, name)) for name in ("hue", "saturation", "value")] + sides:
-            if not 0.0 <= low <= high <= 1.0:
-                raise ValueError(f"The range of {name} is ({low}, {high}); it must satisfy 0 <= low <= high <= 1.")
-        if not -math.inf < self.angle[0] <= self.angle[1] < math.inf:
-            raise ValueError(f"The range of angle is {self.angle}; it must be finite, with low <= high, in degrees.")
-        if not 0.0 < self.scale_range[0] <= self.scale_range[1] <= 1.0:
-            raise ValueError(f"The range of scale is {self.scale_range}; it must satisfy 0 < low <= high <= 1.")
+        names = ("hue", "saturation", "value", "angle")
+        ranges = [(name, getattr(self, name)) for name in names] + [("scale", self.scale_range)]
+        for name, (low, high) in sides + ranges:
+            if low > high:
+                raise ValueError(f"The range of {name} is ({low}, {high}); its low end must not be above its high end.")
 
     @property
     def scale_range(self) -> Range:
@@ -51,7 +48,7 @@ class SpriteDistribution:
         return self.scale if isinstance(self.scale, tuple) else (self.scale, self.scale)
 
 
-Scene = tuple[SpriteDistribution, ...]
+Scene = Annotated[tuple[SpriteDistribution, ...], Bounds(1, 1000)]
 
 
 class SceneSampler:

@@ -1,17 +1,18 @@
 """Sprites: their factors, their twelve shapes, and which of them a click lands on.
 
-Shapes, stated once for the module: N sprites (padded; `alive` says which exist), V vertices.
-Positions live in the unit square with the origin at the bottom left and y up. Sprites are ordered
-from back to front: a later sprite hides an earlier one.
+N sprites (padded; `alive` says which exist), V vertices. Positions live in the unit square, the origin at the bottom
+left and y up. Sprites are ordered from back to front: a later sprite hides an earlier one.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
+
+from cobra_rl.bounds import Bounds, Share, conform, shown
 
 # Each shape has the symmetry of a regular n-gon: n, and the angle of a mirror axis through an inner vertex (of an
 # n-gon: a vertex). It consists of 2n mirrored half-wedges of angle pi/n, and the one beside that axis says it all.
@@ -22,9 +23,17 @@ _SYMMETRY = {
     "spoke_4": (4, np.pi / 4), "spoke_5": (5, np.pi * 1.1), "spoke_6": (6, 0.0),
 }  # fmt: skip
 SHAPES = tuple(_SYMMETRY)
+if TYPE_CHECKING:
+    ShapeName = str
+else:
+    ShapeName = Literal[SHAPES]
+Angle = Annotated[float, Bounds(-1e4, 1e4)]  # degrees
+Scale = Annotated[float, Bounds(0.0, 1.0, above=True)]  # the area is scale^2
+Capacity = Annotated[int, Bounds(1, 1000)]  # sprites of a scene
 
 _DEFAULTS = {"x": 0.5, "y": 0.5, "shape": "square", "angle": 0.0, "scale": 0.1, "c0": 0.0, "c1": 0.0, "c2": 0.0}
 FACTORS = tuple(_DEFAULTS)
+_TYPES = dict.fromkeys(FACTORS, Share) | {"shape": ShapeName, "angle": Angle, "scale": Scale}
 
 
 class Sprites(eqx.Module):
@@ -41,7 +50,7 @@ class Sprites(eqx.Module):
 def sprites_from_factors(factors: Sequence[Mapping | Sequence], capacity: int | None = None) -> Sprites:
     """Build `Sprites` as `state_from_sprites` says; left out factors take the defaults of the original package."""
     rows = [_checked_factors(index, sprite) for index, sprite in enumerate(factors)]
-    capacity = max(len(rows), 1) if capacity is None else capacity
+    capacity = int(conform(Capacity, max(len(rows), 1) if capacity is None else capacity, "capacity"))
     if len(rows) > capacity:
         raise ValueError(f"{len(rows)} sprites do not fit a capacity of {capacity}; raise capacity or pass fewer.")
     alive = jnp.arange(capacity) < len(rows)
@@ -53,21 +62,16 @@ def sprites_from_factors(factors: Sequence[Mapping | Sequence], capacity: int | 
 
 
 def _checked_factors(index: int, sprite: Mapping | Sequence) -> dict:
-    if not isinstance(sprite, Mapping) and len(sprite) != len(FACTORS):
-        raise ValueError(f"Sprite {index} has {len(sprite)} values; give all {len(FACTORS)}: {', '.join(FACTORS)}.")
+    if not isinstance(sprite, Mapping | Sequence) or (not isinstance(sprite, Mapping) and len(sprite) != len(FACTORS)):
+        raise ValueError(
+            f"Sprite {index} is {shown(sprite)}; give a mapping, or all {len(FACTORS)}: {', '.join(FACTORS)}."
+        )
     row = dict(sprite) if isinstance(sprite, Mapping) else dict(zip(FACTORS, sprite, strict=True))
-    if unknown := sorted(set(row) - set(FACTORS)):
+    if unknown := sorted(map(str, set(row) - set(FACTORS))):
         raise ValueError(f"Sprite {index} has unknown factors {unknown}; allowed are {', '.join(FACTORS)}.")
-    row = {**_DEFAULTS, **row}
-    if row["shape"] not in SHAPES:
-        raise ValueError(f"Sprite {index} has unknown shape {row['shape']!r}; allowed are {', '.join(SHAPES)}.")
-    for name in ("x", "y", "c0", "c1", "c2"):
-        if not 0.0 <= row[name] <= 1.0:
-            raise ValueError(f"Sprite {index} has {name} = {row[name]}; it must lie in [0, 1].")
-    if not (np.isfinite(row["angle"]) and 0.0 < row["scale"] <= 1.0):
-        found = f"Sprite {index} has angle = {row['angle']} and scale = {row['scale']}"
-        raise ValueError(f"{found}; the angle must be finite (degrees) and the scale lie in (0, 1].")
-    return row
+    return {
+        name: conform(_TYPES[name], value, f"{name} of sprite {index}") for name, value in (_DEFAULTS | row).items()
+    }
 
 
 def _half_wedge(name: str) -> np.ndarray:

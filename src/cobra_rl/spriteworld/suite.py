@@ -1,49 +1,38 @@
-"""The seven COBRA environments x {train, test} x {paper, released}, as data.
-
-`released` is the public package 1.0.2, config by config. `paper` (the default) follows the paper's
-appendix where the two differ. `docs/reproduction.md` lists what the paper leaves open.
-"""
+"""The seven COBRA environments x {train, test} x {paper, released}, as data; see docs/reproduction.md."""
 
 import difflib
 import itertools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
+from cobra_rl.bounds import Bounds, Checked
 from cobra_rl.spriteworld.names import MODES, TASKS, VARIANTS
 from cobra_rl.spriteworld.scenes import Scene, SpriteDistribution
 from cobra_rl.spriteworld.tasks import Clustering, FindGoal, NoReward, Range, Sum, Task
 
 IMAGE_SIZE = 64
+Noise = Annotated[float, Bounds(0.0, 10.0)]
 SUCCESS_BONUS = {"paper": 5.0, "released": 0.0}  # of sorting and clustering; the paper gives no number
 MOTION_NOISE = {"paper": 0.05, "released": 0.0}
 
 
 @dataclass(frozen=True)
-class EnvSpec:
-    """All that defines an environment. Make your own and hand it to `Spriteworld(spec)`.
-
-    A spec is a hashable value: use tuples, not lists, and frozen dataclasses for tasks of your own.
-    """
+class EnvSpec(Checked):
+    """All that defines an environment: a hashable value of tuples and frozen dataclasses. See `Spriteworld(spec)`."""
 
     name: str
-    scenes: tuple[Scene, ...]  # an episode begins with one of these, drawn uniformly
+    scenes: Annotated[tuple[Scene, ...], Bounds(1, 10_000)]  # an episode begins with one of these, drawn uniformly
     task: Task
-    max_steps: int
-    motion_noise: float = 0.0  # standard deviation of the noise on the displacement of a pushed sprite
+    max_steps: Annotated[int, Bounds(1, 10**6)]
+    motion_noise: Noise = 0.0  # standard deviation of the noise on the displacement of a pushed sprite
     shuffle: bool = True  # random z-order
     mode: str = "train"
     variant: str = "paper"
-    image_size: int = IMAGE_SIZE  # height and width of the images that agents see
+    image_size: Annotated[int, Bounds(8, 1024)] = IMAGE_SIZE  # height and width of the images that agents see
 
-    def __post_init__(self):
-        if not self.scenes or not all(self.scenes):
-            raise ValueError(f"{self.name!r} needs at least one scene, and each scene at least one sprite.")
-        for field, value, least in (("max_steps", self.max_steps, 1), ("image_size", self.image_size, 8)):
-            if value < least:
-                raise ValueError(f"{field} of {self.name!r} is {value}; it must be at least {least}.")
-        if not 0.0 <= self.motion_noise < math.inf:
-            raise ValueError(f"motion_noise of {self.name!r} is {self.motion_noise}; it must be finite and at least 0.")
+    def __post_init__(self) -> None:
+        super().__post_init__()
         try:
             hash(self)
         except TypeError as error:
@@ -153,7 +142,7 @@ def env_spec(task: str, mode: str = "train", variant: str = "paper") -> EnvSpec:
 
 def one_of(kind: str, name: str, allowed: tuple[str, ...]) -> str:
     """Return a name that somebody typed if it is allowed; otherwise a ValueError says what is, and the nearest."""
-    if name in allowed:
+    if isinstance(name, str) and name in allowed:
         return name
     close = difflib.get_close_matches(str(name), allowed, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""

@@ -1,18 +1,18 @@
-"""What is rewarded: goal finding, clustering, and sums of tasks.
-
-A task is a frozen value; calling it maps sprites to (reward, success).
-"""
+"""What is rewarded: goal finding, clustering, keeping apart, and sums of tasks. A task is a frozen value."""
 
 import colorsys
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from cobra_rl.spriteworld.sprites import SHAPES, Sprites
+from cobra_rl.bounds import Bounds, Checked, Share
+from cobra_rl.spriteworld.sprites import SHAPES, ShapeName, Sprites
 
 Range = tuple[float, float]  # half-open: low <= value < high
+Hues = tuple[Share, Annotated[float, Bounds(0.0, 2.0)]]  # a range of hues; its end may lie above all of them
+Reward = Annotated[float, Bounds(-1e6, 1e6)]
 RewardAndSuccess = tuple[Float[Array, ""], Bool[Array, ""]]
 
 
@@ -38,7 +38,7 @@ class Task(Protocol):
 
 
 @dataclass(frozen=True)
-class NoReward(Task):
+class NoReward(Checked, Task):
     """Exploration: reward 0, never solved."""
 
     def __call__(self, sprites: Sprites) -> RewardAndSuccess:
@@ -46,26 +46,21 @@ class NoReward(Task):
 
 
 @dataclass(frozen=True)
-class FindGoal(Task):
+class FindGoal(Checked, Task):
     """Bring every sprite that passes the filter to the goal.
 
-    Each gives `multiplier * (radius - distance)`; the task is solved when all are within `radius`. If no sprite passes,
-    the reward is 0 and the task is solved: as a part of a sum it then asks for nothing.
+    Each gives `multiplier * (radius - distance)`; the task is solved when all are within `radius`, also if none passes:
+    as a part of a sum it then asks for nothing.
     """
 
-    goal: tuple[float, float] = (0.5, 0.5)
-    hue: Range | None = None  # only sprites of this hue count
-    shapes: tuple[str, ...] | None = None  # only sprites of these shapes count
-    multiplier: float = 50.0
-    radius: float = 0.075
+    goal: tuple[Share, Share] = (0.5, 0.5)
+    hue: Hues | None = None  # only sprites of this hue count
+    shapes: Annotated[tuple[ShapeName, ...], Bounds(1, len(SHAPES))] | None = None  # only sprites of these shapes count
+    multiplier: Reward = 50.0
+    radius: Annotated[float, Bounds(0.0, 2.0, above=True)] = 0.075
 
     def __call__(self, sprites: Sprites) -> RewardAndSuccess:
-        counts = sprites.alive
-        if self.hue is not None:
-            counts &= _within(sprites.color[:, 0], self.hue)
-        if self.shapes is not None:
-            wanted = jnp.asarray([SHAPES.index(name) for name in self.shapes])
-            counts &= jnp.any(sprites.shape[:, None] == wanted, axis=1)
+        counts = _passing(sprites, self.hue, self.shapes)
         distance = jnp.sqrt(jnp.sum((sprites.position - jnp.asarray(self.goal)) ** 2, axis=1))
         rewards = self.multiplier * (self.radius - distance)
         return jnp.sum(jnp.where(counts, rewards, 0.0)), jnp.all(jnp.where(counts, rewards >= 0.0, True))
@@ -78,16 +73,38 @@ class FindGoal(Task):
 
 
 @dataclass(frozen=True)
-class Clustering(Task):
+class FarApart(Checked, Task):
+    """Keep any two of the sprites that pass the filter at least `distance` apart.
+
+    The reward is `multiplier * (least distance of two - distance)`, and the task is solved when that is not negative.
+    If fewer than two pass, the reward is 0 and the task is solved: as a part of a sum it then asks for nothing.
+    """
+
+    hue: Hues | None = None  # only sprites of this hue count
+    shapes: Annotated[tuple[ShapeName, ...], Bounds(1, len(SHAPES))] | None = None  # only sprites of these shapes count
+    distance: Annotated[float, Bounds(0.0, 2.0, above=True)] = 0.5
+    multiplier: Reward = 50.0
+
+    def __call__(self, sprites: Sprites) -> RewardAndSuccess:
+        counts = _passing(sprites, self.hue, self.shapes)
+        gaps = jnp.sqrt(jnp.sum((sprites.position[:, None] - sprites.position) ** 2, axis=2))
+        pairs = counts[:, None] & counts & ~jnp.eye(counts.shape[0], dtype=bool)
+        nearest = jnp.min(jnp.where(pairs, gaps, jnp.inf))
+        reward = jnp.where(jnp.any(pairs), self.multiplier * (nearest - self.distance), 0.0)
+        return reward, reward >= 0.0
+
+
+@dataclass(frozen=True)
+class Clustering(Checked, Task):
     """Bring sprites of like hue together and the two clusters apart.
 
     The measure is the inverse Davies-Bouldin index. For two clusters that is D / (s1 + s2): D the distance of the
     centroids, s_i the mean distance of cluster i's members from its centroid. It is finite for clusters of no extent.
     """
 
-    hues: tuple[Range, Range]
-    threshold: float = 2.5
-    multiplier: float = 5.0
+    hues: tuple[Hues, Hues]
+    threshold: Reward = 2.5
+    multiplier: Reward = 5.0
 
     def __call__(self, sprites: Sprites) -> RewardAndSuccess:
         centroids, extents = zip(*(self._cluster(sprites, hue) for hue in self.hues), strict=True)
@@ -104,11 +121,11 @@ class Clustering(Task):
 
 
 @dataclass(frozen=True)
-class Sum(Task):
+class Sum(Checked, Task):
     """All tasks at once: rewards add up, solved when all are solved, which gives a bonus."""
 
-    tasks: tuple[Task, ...]
-    bonus: float = 0.0
+    tasks: Annotated[tuple[Task, ...], Bounds(1, 100)]
+    bonus: Reward = 0.0
 
     def __call__(self, sprites: Sprites) -> RewardAndSuccess:
         rewards, successes = zip(*(task(sprites) for task in self.tasks), strict=True)
@@ -118,6 +135,17 @@ class Sum(Task):
     @property
     def goals(self) -> tuple[GoalMark, ...]:
         return tuple(goal for task in self.tasks for goal in task.goals)
+
+
+def _passing(sprites: Sprites, hue: Range | None, shapes: tuple[str, ...] | None) -> Bool[Array, " N"]:
+    """Tell which sprites have a hue and a shape that count; None allows any."""
+    counts = sprites.alive
+    if hue is not None:
+        counts &= _within(sprites.color[:, 0], hue)
+    if shapes is not None:
+        wanted = jnp.asarray([SHAPES.index(name) for name in shapes])
+        counts &= jnp.any(sprites.shape[:, None] == wanted, axis=1)
+    return counts
 
 
 def _within(value: Array, limits: Range) -> Array:

@@ -1,5 +1,6 @@
 """The exploration phase: roll-outs of the transition model, and the curiosity of the exploration policy."""
 
+import itertools
 from pathlib import Path
 
 import jax
@@ -9,9 +10,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from cobra_rl.evaluation.explore import explore_scenes
-from cobra_rl.evaluation.pushing import aim, push, states_from
-from cobra_rl.evaluation.vision import TEST_SEED, Scenes
+from cobra_rl.evaluation.pushing import roll_out
+from cobra_rl.evaluation.vision import TEST_SEED, Scenes, fixed_scenes
 from cobra_rl.models.world import WorldModel
 from cobra_rl.show.figures.style import COLORS, Drawn, caption, exploration_env, label, picture_grid, show
 from cobra_rl.show.films import Frame, picture
@@ -113,7 +113,7 @@ def deformed_grid(world: WorldModel, slots: Float[Array, "K M"], start: int) -> 
 
 
 def _scenes(world: WorldModel) -> Scenes:
-    return explore_scenes(exploration_env(world), 100, TEST_SEED)
+    return fixed_scenes(exploration_env(world), 100, 1, TEST_SEED)
 
 
 def _pixels(points: Float[np.ndarray, "*n 2"], size: int) -> Float[np.ndarray, "*n 2"]:
@@ -151,28 +151,16 @@ def _rollouts(world: WorldModel, rows: int, columns: int, size: tuple[float, flo
 
 
 def _roll(world: WorldModel, number: int) -> tuple[list[np.ndarray], list[np.ndarray], Float[np.ndarray, " 2"]]:
-    """Return pictures of the truth and of the imagination, and where the sprite begins.
-
-    The sprite is the topmost whose straight way through the middle of the frame stays inside it.
-    """
-    env, scenes = exploration_env(world), _scenes(world)
+    """Push a scene's topmost sprite through the middle: pictures of truth and imagination, and where it began."""
+    scenes = _scenes(world)
     several = np.nonzero(np.asarray(scenes.sprites.alive).sum(axis=1) >= 3)[0]
-    row = several[number : number + 1]
-    labels, sprites = scenes.labels[row], jax.tree.map(lambda factor: factor[row], scenes.sprites)
-    states = states_from(sprites)
-    sprite = np.array([labels[labels >= 0].max()])
-    start = np.asarray(sprites.position)[0, sprite[0]]
+    scene = jax.tree.map(lambda leaf: leaf[several[number : number + 1]], scenes)
+    sprite = np.array([scene.labels[scene.labels >= 0].max()])
+    start = np.asarray(scene.sprites.position)[0, sprite[0]]
     towards = np.array([0.5, 0.5]) - start + 1e-3
     motion = 0.5 + SPEED / 0.25 * towards / np.abs(towards).max()
-    click = aim(labels, sprite, np.random.default_rng(0))
-    slots = world.encode(scenes.images[row])
-    truth, imagined, before = [scenes.images[row[0]]], [np.asarray(world.decode(slots).image[0])], start
-    for _ in range(PUSHES):
-        action = np.concatenate([np.clip(click, 0.0, 1.0), motion[None]], axis=1)
-        pushed = push(env, states, action)
-        slots = world.imagine(slots, action).slots
-        truth.append(np.asarray(pushed.images[0]))
-        imagined.append(np.asarray(world.decode(slots).image[0]))
-        states, now = pushed.states, np.asarray(pushed.states.sprites.position)[0, sprite[0]]
-        click, before = click + now - before, now
-    return truth, imagined, start
+    slots = np.asarray(world.encode(scene.images))
+    steps = roll_out(world, exploration_env(world), scene, slots, sprite, motion[None])
+    after, _, pictures = zip(*itertools.islice(steps, PUSHES), strict=True)
+    imagined = [np.asarray(world.decode(slots).image[0]) for slots in (slots, *after)]
+    return [images[0] for images in (scene.images, *pictures)], imagined, start

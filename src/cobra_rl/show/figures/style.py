@@ -1,6 +1,7 @@
 """What all figures share: how they look and how they are written."""
 
 import dataclasses
+import io
 import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from cobra_rl.models.world import WorldModel
+from cobra_rl.runtime.storage import write_atomically
 from cobra_rl.spriteworld import Spriteworld, env_spec
 
 DPI = 200
@@ -28,6 +30,13 @@ COLORS = {
     "random": "#999999",
     "bound": "#009E73",
 }  # of agents, the same in all figures
+LABELS = {
+    "cobra": "COBRA",
+    "mpo_handheld": "MPO handheld",
+    "mpo_policy": "MPO, deformed actions",
+    "mpo_features": "MPO, slots",
+    "mpo_raw": "MPO raw",
+}
 _TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined)
 CAPTIONS: Any = _TEMPLATES.get_template("captions.j2").module
 FRAME = "#888888"  # around pictures of scenes, which are black at their edges
@@ -90,8 +99,8 @@ def picture_grid(rows: Sequence[Pictures], side: float, labels: Sequence[str] = 
 
 def write(drawn: Drawn, name: str, folder: Path) -> Path:
     """Write NAME.png and, beside it, NAME.txt with the caption; return the path of the picture."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.png"
-    drawn.figure.savefig(path, dpi=DPI, bbox_inches="tight", pad_inches=0.05)
-    path.with_suffix(".txt").write_text(drawn.caption + "\n")
+    path, file = folder / f"{name}.png", io.BytesIO()
+    drawn.figure.savefig(file, format="png", dpi=DPI, bbox_inches="tight", pad_inches=0.05)
+    write_atomically(path.with_suffix(".txt"), f"{drawn.caption}\n".encode())
+    write_atomically(path, file.getvalue())  # last: where it is, all is done
     return path

@@ -5,12 +5,13 @@ import functools
 import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
 from cobra_rl.agent import TASKS, Agent
+from cobra_rl.bounds import Output, conform
 from cobra_rl.runtime.storage import write_atomically
 from cobra_rl.show.figures import FIGURES, DrawFigure, solving, write
 from cobra_rl.show.figures.style import caption
@@ -22,6 +23,8 @@ DOCS = Path(__file__).parents[2] / "docs"  # of a clone, and its films inside th
 READ = {  # figures that show results: what they read of the folder of results
     "emergence": "explore*.jsonl",
     "performance": "*/*.json",
+    "baselines": "*/*.json",
+    "learning_curves": "*/*.json",
     "sparse": "solve/*-sparse*.json",
     "ablation": "solve/*.json",
 }
@@ -54,20 +57,15 @@ def write_report(
     agents: Callable[[str], Agent] | None = None,
     say: Say = print,
 ) -> Path:
-    """Draws the figures that are missing and writes the page, a single HTML file that opens anywhere.
+    """Draws the figures that the folder `figures` lacks and writes the page, a single HTML file that opens anywhere.
 
-    Args:
-        figures: folder of the figures; those that it lacks are drawn into it.
-        results: folder of results, laid out as `show.results` describes.
-        world: folder of the world model that figures are drawn from; None: the shipped one.
-        agents: the agent to draw for each task; None: the shipped ones.
+    What is drawn are the world in the folder `world` and the agent that `agents` gives for each task; None: as shipped.
     """
     if not results.is_dir():
         raise FileNotFoundError(f"--results is {results}, which is no folder of results.")
-    if out.is_dir():
-        raise ValueError(f"--out is {out}, a folder; it must be the name of a file, such as runs/report.html.")
-    if figures.exists() and not figures.is_dir():
-        raise ValueError(f"--figures is {figures}, a file; it must be a folder.")
+    conform(Annotated[Path, Output(".html")], out, "--out")
+    conform(Annotated[Path, Output(folder=True)], figures, "--figures")
+    build(results, {}, {})  # refuses damaged results before figures are drawn, which takes minutes
     drawers = dict(FIGURES)
     if agents is not None and "solving" in drawers:
         drawers["solving"] = functools.partial(solving, agents=agents)

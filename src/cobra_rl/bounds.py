@@ -1,0 +1,215 @@
+"""What a value may be, said once beside its type and checked wherever the value is made.
+
+    batch: Annotated[int, Bounds(1, 4096)] = 16
+
+A `Checked` dataclass checks its fields when it is made. So the command line, a JSON file and Python meet the same
+sentence: what was found, and what it must be instead. This module imports nothing of the package.
+"""
+
+import dataclasses
+import functools
+import math
+import os
+import reprlib
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, Union
+
+import numpy as np
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Limits of a number, or of the number of entries of a tuple; both ends belong to them, unless `above` is set."""
+
+    low: int | float = -math.inf
+    high: int | float = math.inf
+    above: bool = False  # the low end itself is not allowed
+
+    def allows(self, value: Any) -> bool:
+        """Tell whether a value lies within."""
+        number = len(value) if isinstance(value, tuple) else value
+        return (self.low < number if self.above else self.low <= number) and number <= self.high
+
+    def __str__(self) -> str:
+        if self.above:
+            return f"above {self.low:,}" + (f" and at most {self.high:,}" if self.high < math.inf else "")
+        return f"from {self.low:,} to {self.high:,}" if self.high < math.inf else f"of at least {self.low:,}"
+
+
+@dataclass(frozen=True)
+class Output:
+    """A path that can be written to: a file whose name has this suffix, or any name if it is empty; or a folder."""
+
+    suffix: str = ""
+    folder: bool = False
+
+    def allows(self, path: Path) -> bool:
+        """Tell whether it can be written, without writing anything."""
+        parent = next(place for place in (path, *path.absolute().parents) if place.exists())
+        writable = os.access(parent, os.W_OK) and parent.is_dir() if parent != path else os.access(path, os.W_OK)
+        fits = not path.exists() or path.is_dir() == self.folder
+        return writable and fits and path.suffix.lower().endswith(self.suffix)
+
+    def __str__(self) -> str:
+        name = f", its name ending in {self.suffix}," if self.suffix else ""
+        return f"for a {'folder' if self.folder else 'file'}{name} in a place that can be written to"
+
+
+Count = Annotated[int, Bounds(1, 10**8)]
+Width = Annotated[int, Bounds(1, 8192)]  # units of a layer
+Share = Annotated[float, Bounds(0.0, 1.0)]
+NonNegative = Annotated[float, Bounds(0.0, 1e12)]
+Positive = Annotated[float, Bounds(0.0, 1e12, above=True)]
+Seed = Annotated[int, Bounds(0, 2**32 - 1)]
+Layers = Annotated[tuple[Width, ...], Bounds(0, 16)]
+
+
+class Checked:
+    """A dataclass whose fields are checked when it is made; NumPy's numbers become Python's, lists become tuples."""
+
+    def __post_init__(self) -> None:
+        check(self, lambda field: f"{field} of {type(self).__name__}")
+
+
+def check(made: Any, name: Callable[[str], str]) -> None:
+    """Check all fields of a dataclass against their types; `name` is what a person calls a field."""
+    for field, hint in _hints(type(made)).items():
+        object.__setattr__(made, field, conform(hint, getattr(made, field), name(field)))
+
+
+def conform(hint: Any, value: Any, where: str) -> Any:
+    """Return the value as the type asks; if it does not fit, a ValueError says what was found and what is allowed."""
+    try:
+        return _conform(hint, value, where)
+    except _Unfit:
+        raise ValueError(f"{where} is {shown(value)}; it must be {describe(hint)}.") from None
+
+
+def from_json(kind: type[T], data: Any, where: str) -> T:
+    """Load a dataclass from JSON data; missing entries take their defaults, and what does not fit is a ValueError.
+
+    Args:
+        kind: A dataclass.
+        data: What a JSON file holds.
+        where: How a person calls that file, or the place in it.
+
+    Returns:
+        An instance of `kind`.
+    """
+    if not isinstance(data, Mapping):
+        raise ValueError(f"{where} must hold the entries of a {kind.__name__}, but it is {shown(data)}.")
+    hints = _hints(kind)
+    if unknown := sorted(map(str, data.keys() - set(hints))):
+        known = f"a {kind.__name__} must have only {', '.join(hints)}"
+        raise ValueError(f"{where} is of another version: it has {', '.join(unknown)}, and {known}.")
+    needed = {field.name for field in dataclasses.fields(kind) if _needed(field)}  # type: ignore[arg-type]
+    if missing := sorted(needed - data.keys()):
+        raise ValueError(f"{where} lacks {', '.join(missing)}, which a {kind.__name__} must have.")
+    entries = {name: conform(hint, data[name], f"{where}, {name},") for name, hint in hints.items() if name in data}
+    try:
+        return kind(**entries)
+    except ValueError as error:  # entries that do not fit one another
+        raise ValueError(f"{where}: {error}") from error
+
+
+def describe(hint: Any) -> str:
+    """Say in words what a type allows: "a whole number from 1 to 64"."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        limits = " ".join(str(limit) for limit in hint.__metadata__ if isinstance(limit, Bounds | Output))
+        words = describe(arguments[0])
+        return words.replace("a list", f"a list of length {limits}", 1) if "a list" in words else f"{words} {limits}"
+    if origin is Literal:
+        return f"one of {', '.join(map(str, arguments))}"
+    if origin in (Union, types.UnionType):
+        return " or ".join(describe(choice) for choice in arguments)
+    if origin is tuple:
+        if arguments[1:] == (...,):
+            return f"a list, each entry {describe(arguments[0])}"
+        return f"a list ({', '.join(describe(kind) for kind in arguments)})"
+    if origin is dict:
+        return f"a mapping of names to {describe(arguments[1])}"
+    names = {int: "a whole number", float: "a finite number", bool: "true or false", str: "text", Path: "a path"}
+    return names.get(hint) or ("none" if hint is type(None) else f"of type {getattr(hint, '__name__', hint)}")
+
+
+def shown(value: Any) -> str:
+    """Write a value for a sentence: in one line, and not too long."""
+    if isinstance(value, Path):
+        return str(value)
+    try:
+        return " ".join(_REPR.repr(value).split())
+    except Exception:  # whatever the `repr` of a stranger's object does
+        return f"a {type(value).__name__}"
+
+
+class _Unfit(Exception):
+    """The value is not of the type."""
+
+
+def _conform(hint: Any, value: Any, where: str) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return value
+    if origin is Annotated:
+        value = _conform(arguments[0], value, where)
+        if value is None or all(m.allows(value) for m in hint.__metadata__ if isinstance(m, Bounds | Output)):
+            return value
+    elif origin is Literal:
+        if isinstance(value, str | int | bool) and value in arguments:
+            return value
+    elif origin in (Union, types.UnionType):
+        return _any_of(arguments, value, where)
+    elif origin is tuple and isinstance(value, list | tuple):
+        kinds = arguments[:1] * len(value) if arguments[1:] == (...,) else arguments
+        if len(kinds) == len(value):
+            return tuple(_conform(kind, item, where) for kind, item in zip(kinds, value, strict=True))
+    elif origin is dict and isinstance(value, Mapping):
+        return {_conform(arguments[0], key, where): _conform(arguments[1], item, where) for key, item in value.items()}
+    elif isinstance(hint, type) and dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
+        return from_json(hint, value, where)
+    elif origin is None:
+        return _plain(hint, value)
+    raise _Unfit
+
+
+def _any_of(choices: tuple, value: Any, where: str) -> Any:
+    for choice in choices:
+        try:
+            return _conform(choice, value, where)
+        except _Unfit:
+            continue
+    raise _Unfit
+
+
+def _plain(hint: type, value: Any) -> Any:
+    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if hint is int and is_number and isinstance(value, int | np.integer):
+        return int(value)
+    if hint is float and is_number and abs(value) <= 1e300:  # neither NaN nor a whole number that no float can hold
+        return float(value)
+    if hint is bool and isinstance(value, np.bool_):
+        return bool(value)
+    if hint not in (int, float) and isinstance(value, hint):
+        return value
+    raise _Unfit
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+
+
+def _needed(field: dataclasses.Field) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 80

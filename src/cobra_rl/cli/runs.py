@@ -1,0 +1,25 @@
+"""`cobra runs`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from cobra_rl.show.runs import print_runs, read_runs
+
+
+@dataclass(frozen=True)
+class Runs:
+    """List the runs of a folder: what they are, how far, how good, since when; running and damaged ones too."""
+
+    folder: Annotated[Path, tyro.conf.Positional] = Path("runs")  # The folder, with all folders below it.
+
+    def run(self) -> None:
+        """Print a row per run."""
+        if not self.folder.is_dir():
+            raise ValueError(f"{self.folder} is no folder; give one that holds runs, such as runs.")
+        if lines := read_runs(self.folder):
+            print_runs(lines, self.folder)
+        else:
+            print(f"There are no runs in {self.folder}: no folder below it has a run.json.")

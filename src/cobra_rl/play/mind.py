@@ -1,0 +1,173 @@
+"""What the page shows of the agent's mind, as arrays: what it sees, imagines, is curious about and wants.
+
+All functions are pure. What takes long is compiled, once for all sessions, and the world's own methods are called as
+they are, so that they are compiled once for all that is shown. G is the side of a map over the frame, its first row on
+top.
+"""
+
+import base64
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, UInt8
+
+from cobra_rl.agents.base import Params, Policy
+from cobra_rl.agents.cobra import CobraParams, choose
+from cobra_rl.agents.planners import Choice
+from cobra_rl.models.world import WorldModel
+from cobra_rl.play.house import Wish
+from cobra_rl.spriteworld.actions import select_move
+from cobra_rl.spriteworld.renderer import draw
+from cobra_rl.spriteworld.sprites import Sprites
+
+GRID = 24  # G
+PUSHES = ((0.9, 0.9), (0.9, 0.1), (0.1, 0.9), (0.1, 0.1))  # motions that curiosity is averaged over
+SLIDER = 3.0  # latents are shown from -SLIDER to SLIDER
+
+Slots = Float[Array, "K M"]
+
+
+class Seen(NamedTuple):
+    """A scene as the agent sees it."""
+
+    slots: Slots
+    masks: UInt8[np.ndarray, "K H W"]
+    image: UInt8[np.ndarray, "H W 3"]  # V_dec of the slots
+    components: UInt8[np.ndarray, "K H W 3"]  # each slot's own picture, where it is seen
+
+
+class Foreseen(NamedTuple):
+    """A push as T imagines it."""
+
+    slots: Slots
+    image: Float[Array, "H W 3"]  # V_dec of the slots, about [0, 1]
+    error: Float[Array, ""]  # e_pred, squared pixels
+
+
+def look(world: WorldModel, sprites: Sprites) -> Slots:
+    """Draw a scene and encode it."""
+    return world.encode(picture(sprites, world.sizes.image)[None])[0]
+
+
+def inspect(world: WorldModel, sprites: Sprites) -> Seen:
+    """See a scene in full: slots, masks, and what the decoder makes of each slot."""
+    image = picture(sprites, world.sizes.image)[None]
+    slots = world.encode(image)
+    scene, components = redraw(world, slots[0])
+    return Seen(slots[0], to_bytes(world.masks(image)[0]), scene, components)
+
+
+@eqx.filter_jit
+def foresee(world: WorldModel, slots: Slots, action: Float[Array, " A"]) -> Foreseen:
+    """Imagine a push: compiled as a whole, for a drag waits for it."""
+    imagined = world.imagine(slots[None], action[None])
+    return Foreseen(imagined.slots[0], world.decode(imagined.slots).image[0], imagined.error[0])
+
+
+def redraw(world: WorldModel, slots: Slots) -> tuple[UInt8[np.ndarray, "H W 3"], UInt8[np.ndarray, "K H W 3"]]:
+    """Decode slots: the scene, and each slot's own picture, where it is seen."""
+    image, components, masks = (np.asarray(part)[0] for part in world.decode(slots[None]))
+    return to_bytes(image), to_bytes(components * masks[..., None])
+
+
+def pixel_error(image: Float[Array, "H W 3"], truth: UInt8[Array, "H W 3"]) -> float:
+    """||V_dec(z) - x||^2 of a picture that was decoded, summed over pixels and colours."""
+    return float(np.sum((np.asarray(image) - np.asarray(truth) / 255.0) ** 2))
+
+
+def curiosity(world: WorldModel, slots: Slots) -> Float[np.ndarray, "G G"]:
+    """e_pred of a click at each place of the frame, averaged over four pushes."""
+    places = _places()
+    actions = np.concatenate([np.repeat(places, 4, axis=0), np.tile(PUSHES, (len(places), 1))], axis=1)
+    scenes = np.broadcast_to(np.asarray(slots), (len(actions), *slots.shape))
+    return np.asarray(world.imagine(scenes, actions).error).reshape(GRID, GRID, 4).mean(-1)
+
+
+@eqx.filter_jit
+def wanted(wish: Wish, world: WorldModel, slots: Slots, slot: Array) -> Float[Array, "G G"]:
+    """The reward that an agent expects if one slot stood at each place of the frame, all else as it is."""
+    place = world.vision.place
+    assert place is not None  # the session asks only then
+    latents = (_places() - 0.5) * place.units
+    scenes = jnp.broadcast_to(slots, (len(latents), *slots.shape))
+    scenes = scenes.at[:, slot, place.first : place.first + 2].set(latents)
+    return wish.config.reward_unit * wish.predictor(scenes).reshape(GRID, GRID)
+
+
+@eqx.filter_jit
+def expected(wish: Wish, slots: Slots) -> Float[Array, ""]:
+    """The reward that an agent expects in a scene."""
+    return wish.config.reward_unit * wish.predictor(slots[None])[0]
+
+
+@eqx.filter_jit
+def plan(wish: Wish, world: WorldModel, slots: Slots, key: PRNGKeyArray, epsilon: Float[Array, ""]) -> Choice:
+    """Propose actions, score what they lead to, and choose the best; with probability `epsilon`, any of them."""
+    choice = choose(wish.config, CobraParams(world, wish.predictor), slots, key, epsilon)
+    return choice._replace(scores=wish.config.reward_unit * choice.scores)
+
+
+@eqx.filter_jit
+def act(policy: Policy, params: Params, image: UInt8[Array, "H W 3"], key: PRNGKeyArray) -> Float[Array, " A"]:
+    """Let any policy act on a picture."""
+    return policy.act(params, image[None], key[None])[0]
+
+
+@eqx.filter_jit
+def push(sprites: Sprites, action: Float[Array, " 4"], noise: float, key: PRNGKeyArray) -> tuple[Sprites, Array]:
+    """Do in truth what an action says; also return the index of the sprite that moved, or -1."""
+    return select_move(key, sprites, action, noise)
+
+
+@eqx.filter_jit
+def picture(sprites: Sprites, size: int) -> UInt8[Array, "H W 3"]:
+    """Draw a scene as the agent gets it."""
+    return draw(sprites, size)
+
+
+def slot_at(masks: UInt8[np.ndarray, "K H W"], x: float, y: float) -> int:
+    """Return the slot that is seen at a point of the frame."""
+    size = masks.shape[1]
+    column, row = (min(int(value * size), size - 1) for value in (x, 1.0 - y))
+    return int(masks[:, row, column].argmax())
+
+
+def latent_names(world: WorldModel) -> list[str]:
+    """Name the latents of a slot: as the vision module does, if it does; else by number, and the place by its axes."""
+    count, place = world.sizes.latents, world.vision.place
+    names = [f"latent {index}" for index in range(count)]
+    if place is not None:
+        names[place.first : place.first + 2] = ["place, left to right", "place, down to up"]
+    given = getattr(world.vision, "latent_names", None)
+    return [str(name) for name in given] if given is not None and len(given) == count else names
+
+
+def rounded(array: Any, digits: int) -> Any:
+    """Write numbers as lists, rounded."""
+    return np.asarray(array, np.float64).round(digits).tolist()
+
+
+def packed(array: Any) -> str:
+    """Write bytes as base64, as the page takes pictures."""
+    return base64.b64encode(np.ascontiguousarray(np.asarray(array, np.uint8)).tobytes()).decode()
+
+
+def packed_map(values: Any) -> dict[str, Any]:
+    """Write a map as bytes between its least and its largest value."""
+    values = np.asarray(values, np.float32)
+    low, high = float(values.min()), float(values.max())
+    scaled = (values - low) * (255.0 / max(high - low, 1e-9))
+    return {"side": values.shape[0], "low": low, "high": high, "map": packed(scaled.round())}
+
+
+def to_bytes(image: Any) -> UInt8[np.ndarray, "*N"]:
+    """Write brightness from 0 to 1 as bytes."""
+    return np.round(255.0 * np.clip(np.asarray(image), 0.0, 1.0)).astype(np.uint8)
+
+
+def _places() -> Float[np.ndarray, "P 2"]:
+    """The middles of the cells of a map, row by row from the top."""
+    middles = (np.arange(GRID, dtype=np.float32) + 0.5) / GRID
+    return np.stack(np.meshgrid(middles, middles[::-1]), axis=-1).reshape(-1, 2)

@@ -1,0 +1,207 @@
+"""The web: a page and a WebSocket on the loopback interface, for whoever has the token. The only file that knows it.
+
+Each page has a session of its own. Host and Origin must be ours, so that no other site reaches it through the browser;
+messages are checked against the schema and limited in size and rate.
+"""
+
+import asyncio
+import contextlib
+import json
+import secrets
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from cobra_rl.play import protocol
+from cobra_rl.play.house import House
+from cobra_rl.play.session import Session
+from cobra_rl.play.worker import IDLE_SECONDS, Worker
+
+STATIC = Path(__file__).parent / "static"
+HOST = "127.0.0.1"
+MOST_SESSIONS = 8
+RATE, BURST = 200.0, 400.0  # messages a second of one page, and at once
+UNREAD = 256  # answers that a page may leave unread before it is no longer listened to
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; base-uri 'none'; "
+POLICY += "form-action 'none'; frame-ancestors 'none'; connect-src 'self' ws://{host}"
+
+
+@dataclass
+class Bucket:
+    """Tells whether one more message is within the rate."""
+
+    tokens: float = BURST
+    last: float = field(default_factory=time.monotonic)
+
+    def take(self) -> bool:
+        """Count a message; return whether it is allowed."""
+        now = time.monotonic()
+        self.tokens, self.last = min(BURST, self.tokens + RATE * (now - self.last)), now
+        allowed = self.tokens >= 1.0
+        self.tokens -= allowed
+        return allowed
+
+
+class Guard:
+    """Refuses requests that are meant for another host or come from another site, and adds headers to answers."""
+
+    def __init__(self, app: ASGIApp, port: int):
+        self.app, self.hosts = app, {f"{name}:{port}" for name in (HOST, "localhost")}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on if it is ours."""
+        if scope["type"] not in ("http", "websocket"):
+            return await self.app(scope, receive, send)
+        headers = Headers(scope=scope)
+        host, origin = headers.get("host", ""), headers.get("origin")
+        must_say = scope["type"] == "websocket"  # browsers always do there
+        ours = host in self.hosts and (origin == f"http://{host}" or (origin is None and not must_say))
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                added = MutableHeaders(scope=message)
+                added.update(HEADERS)
+                added["Content-Security-Policy"] = POLICY.format(host=host if host in self.hosts else HOST)
+            await send(message)
+
+        if ours:
+            await self.app(scope, receive, send_with_headers)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await PlainTextResponse("This page is for its own host only.", 403)(scope, receive, send_with_headers)
+
+
+class Pages:
+    """The open pages, each with its session."""
+
+    def __init__(self, make_session: Callable[[], Session], token: str, idle_seconds: float):
+        self.make_session, self.token, self.idle_seconds = make_session, token, idle_seconds
+        self.workers: set[Worker] = set()
+
+    def known(self, token: str | None) -> bool:
+        """Tell whether a visitor has the token."""
+        return token is not None and secrets.compare_digest(token.encode(), self.token.encode())
+
+    async def index(self, request: Request) -> Response:
+        """Serve the page."""
+        if not self.known(request.query_params.get("token")):
+            return PlainTextResponse("The address lacks its token; take it from where `cobra play` printed it.", 403)
+        return FileResponse(STATIC / "index.html")
+
+    async def socket(self, websocket: WebSocket) -> None:
+        """Serve one page's session until the page is closed."""
+        if not self.known(websocket.query_params.get("token")):
+            await websocket.close(1008)
+            return
+        await websocket.accept()
+        if len(self.workers) >= MOST_SESSIONS:
+            await websocket.send_text(json.dumps({"type": "full", "most": MOST_SESSIONS}))
+            await websocket.close(1013)
+            return
+        loop, answers = asyncio.get_running_loop(), asyncio.Queue[dict[str, Any]]()
+
+        def send(answer: dict[str, Any]) -> None:
+            if answer["type"] == "progress" and answers.qsize() > UNREAD:
+                return  # nobody reads it
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the server has stopped
+                loop.call_soon_threadsafe(answers.put_nowait, answer)
+
+        worker = Worker(self.make_session, send, self.idle_seconds)
+        self.workers.add(worker)
+        worker.start()
+        reading = asyncio.create_task(self._read(websocket, worker, answers))
+        try:
+            await self._write(websocket, answers)
+        except (WebSocketDisconnect, RuntimeError):
+            pass  # the page is gone
+        finally:
+            reading.cancel()
+            worker.close()
+            self.workers.discard(worker)
+
+    async def _read(self, websocket: WebSocket, worker: Worker, answers: asyncio.Queue) -> None:
+        """Hand the page's messages to its session; what is not allowed is answered at once."""
+        bucket = Bucket()
+        while (received := await websocket.receive())["type"] == "websocket.receive":
+            try:
+                if not bucket.take():
+                    raise protocol.Refused("Too many messages at once; the rest is ignored.")
+                message = protocol.read(received.get("text") or received.get("bytes") or "")
+                if not worker.put(message):
+                    raise protocol.Refused("Too many questions wait for an answer; this one is ignored.")
+            except protocol.Refused as refused:
+                answers.put_nowait({"type": "error", "message": str(refused)})
+            while answers.qsize() > UNREAD:
+                await asyncio.sleep(0.05)
+        worker.close()
+        answers.put_nowait({"type": "end"})
+
+    async def _write(self, websocket: WebSocket, answers: asyncio.Queue) -> None:
+        """Send answers until the session ends."""
+        while (answer := await answers.get())["type"] != "end":
+            await websocket.send_text(json.dumps(answer))
+        await websocket.close()
+
+
+def make_app(make_session: Callable[[], Session], token: str, port: int, idle_seconds: float = IDLE_SECONDS) -> ASGIApp:
+    """Build the application.
+
+    Args:
+        make_session: Makes the session of a page, in its thread.
+        token: Opens the page and its socket.
+        port: The port at which it will be reached.
+        idle_seconds: A session that gets no message for so long ends.
+    """
+    pages = Pages(make_session, token, idle_seconds)
+    routes = [
+        Route("/", pages.index),
+        WebSocketRoute("/socket", pages.socket),
+        Mount("/static", StaticFiles(directory=STATIC)),
+    ]
+    return Guard(Starlette(routes=routes), port)
+
+
+def serve(house: House, port: int, ready: Callable[[str], None]) -> None:
+    """Serve pages until the process is told to stop; `ready` gets the address once it can be opened.
+
+    Args:
+        house: What all sessions share.
+        port: Of the loopback interface; 0: any that is free.
+        ready: Called with the address, token included.
+    """
+    token = secrets.token_urlsafe(24)
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((HOST, port))
+        except OSError as error:
+            raise ValueError(f"Port {port} cannot be used ({error.strerror}); give another with --port.") from error
+        listener.listen()
+        port = listener.getsockname()[1]
+        app = make_app(lambda: Session(house), token, port)
+        config = uvicorn.Config(
+            app, log_level="warning", ws="websockets-sansio", ws_max_size=2**20, lifespan="off",
+            timeout_graceful_shutdown=2, server_header=False,
+        )  # fmt: skip
+        ready(f"http://{HOST}:{port}/?token={token}")
+        uvicorn.Server(config).run(sockets=[listener])

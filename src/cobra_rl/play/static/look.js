@@ -1,0 +1,141 @@
+// The panel Look inside: layers over the scene, slots and their latents.
+
+import { heat, showPicture, SLOT_COLOURS } from "./draw.js";
+import { bytes, latest } from "./net.js";
+import { redrawStage } from "./stage.js";
+import { app, ask, byId, on, rounded } from "./state.js";
+
+app.layers = {};
+app.slot = -1;
+let seen = null; // the session's answer to `look`, unpacked
+let values = null; // latents of the chosen slot, as the sliders have them
+
+const lookAgain = latest(async () => {
+  const answer = await ask("look");
+  if (!answer) return;
+  seen = { ...answer, masks: bytes(answer.masks), components: bytes(answer.components) };
+  app.layers.masks = seen.masks;
+  drawSlots();
+  chooseSlot(app.slot >= 0 && app.slot < app.known.slots ? app.slot : firstThing());
+  redrawStage();
+});
+
+const mapAgain = latest(async (layer) => {
+  if (layer === "wanted" && app.agent === "none") return void legend("Choose an agent under Watch, or teach one, to see its wish.");
+  const answer = await ask(layer, layer === "wanted" ? { sprite: app.selected } : {});
+  if (!answer) return;
+  app.layers[layer] = { side: answer.side, values: bytes(answer.map) };
+  legend(rounded(answer.low), rounded(answer.high));
+  redrawStage();
+});
+
+const proposeAgain = latest(async () => {
+  const answer = await ask("proposals");
+  if (answer && byId("layer-proposals").checked) app.proposals = answer;
+  redrawStage();
+});
+
+function legend(low, high = "") {
+  byId("legend").hidden = low === undefined;
+  byId("legend-bar").hidden = !high;
+  byId("legend-low").textContent = low ?? "";
+  byId("legend-high").textContent = high;
+  const context = byId("legend-bar").getContext("2d");
+  for (let i = 0; i < 128; i++) {
+    context.fillStyle = `rgb(${heat(i / 127).join(",")})`;
+    context.fillRect(i, 0, 1, 1);
+  }
+}
+
+// The slot that covers most of what is not the background.
+function firstThing() {
+  const n = app.known.size ** 2;
+  const sums = Array.from({ length: app.known.slots }, (_, k) => seen.masks.subarray(k * n, (k + 1) * n).reduce((a, b) => a + b, 0));
+  const background = sums.indexOf(Math.max(...sums));
+  sums[background] = -1;
+  return sums.indexOf(Math.max(...sums));
+}
+
+function drawSlots() {
+  const box = byId("slots");
+  if (box.children.length !== app.known.slots) {
+    box.replaceChildren();
+    for (let k = 0; k < app.known.slots; k++) box.append(slotButton(k));
+  }
+  [...box.querySelectorAll("canvas")].forEach((canvas, k) => showPicture(canvas, seen.components, app.known.size, k));
+}
+
+function slotButton(k) {
+  const label = document.createElement("label");
+  const input = Object.assign(document.createElement("input"), { type: "radio", name: "slot", value: k });
+  input.setAttribute("aria-label", `Slot ${k + 1}`);
+  input.onchange = () => { chooseSlot(k); redrawStage(); };
+  const canvas = document.createElement("canvas");
+  canvas.setAttribute("aria-hidden", "true");
+  const name = document.createElement("span");
+  name.textContent = k + 1;
+  name.style.borderColor = `rgb(${SLOT_COLOURS[k % SLOT_COLOURS.length].join(",")})`;
+  label.append(input, canvas, name);
+  return label;
+}
+
+function chooseSlot(k) {
+  app.slot = k;
+  document.querySelector(`input[name=slot][value="${k}"]`).checked = true;
+  byId("latents-title").textContent = `Latents of slot ${k + 1}`;
+  values = [...seen.values[k]];
+  drawSliders();
+  redraw();
+}
+
+function drawSliders() {
+  const box = byId("latents");
+  const reach = app.known.slider;
+  if (box.children.length !== values.length) {
+    box.replaceChildren();
+    app.known.latents.forEach((name, m) => {
+      const label = document.createElement("label");
+      const input = Object.assign(document.createElement("input"), { type: "range", min: -reach, max: reach, step: 0.05 });
+      input.id = `latent-${m}`;
+      const text = document.createElement("span");
+      text.textContent = name;
+      input.oninput = () => { values[m] = Number(input.value); redraw(); };
+      label.append(text, input);
+      box.append(label);
+    });
+  }
+  values.forEach((value, m) => { byId(`latent-${m}`).value = value; });
+}
+
+const redraw = latest(async () => {
+  const latents = values.map((value) => Math.max(-10, Math.min(10, value)));
+  const answer = await ask("redraw", { slot: app.slot, latents });
+  if (!answer) return;
+  showPicture(byId("traversal-scene"), bytes(answer.picture), app.known.size);
+  showPicture(byId("traversal-slot"), bytes(answer.component), app.known.size);
+});
+byId("latents-reset").onclick = () => chooseSlot(app.slot);
+
+// Bring what is shown up to date with the scene.
+export function refreshLook() {
+  if (!app.scene) return;
+  app.layers = {};
+  app.proposals = null;
+  if (app.tab === "look" || app.layer === "masks") lookAgain();
+  if (app.layer === "curiosity" || app.layer === "wanted") mapAgain(app.layer);
+  else legend();
+  if (byId("layer-proposals").checked) proposeAgain();
+  redrawStage();
+}
+on("scene", refreshLook);
+on("tab", refreshLook);
+on("agent", refreshLook);
+on("selected", () => { if (app.layer === "wanted") refreshLook(); });
+on("learnt", () => {
+  if (app.layer === "wanted") mapAgain("wanted");
+  if (byId("layer-proposals").checked) proposeAgain();
+});
+for (const input of document.querySelectorAll("input[name=layer]")) {
+  input.onchange = () => { app.layer = input.value; refreshLook(); };
+}
+byId("layer-proposals").onchange = refreshLook;

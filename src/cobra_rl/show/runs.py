@@ -1,0 +1,147 @@
+"""The runs of a folder at a glance: what they are, how far and how good, since when; damaged and running ones too."""
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from cobra_rl.runtime import checkpoint
+from cobra_rl.runtime.folder import RECORD, holder
+from cobra_rl.runtime.log import LOG
+from cobra_rl.runtime.run import CHECKPOINTS
+from cobra_rl.runtime.storage import read_json
+from cobra_rl.show.tables import share
+
+# The metric that one waits for, by phase: its name in the log, and how it is called here.
+AWAITED = {
+    "vision": (("fg_ari_attention", "FG-ARI"), ("mse", "squared error")),
+    "explore": (("hit_rate", "hits"), ("changed", "changes")),
+    "task": (("success", "success"),),
+    "baseline": (("success", "success"),),
+}
+SEEDED = ("task", "baseline")  # phases whose runs have a folder for each seed
+SHARES = ("hits", "changes", "success")  # written in percent
+
+
+class RunLine(NamedTuple):
+    """A run in words."""
+
+    folder: Path
+    what: str  # such as "sorting, 5 seeds"
+    far: str  # such as "600/1,000"
+    good: str  # such as "success 97.0%"
+    since: str  # of a running one when it began, else when it last changed
+    state: str  # running, finished, stopped, or what is wrong
+
+
+def read_runs(folder: Path) -> list[RunLine]:
+    """Describe all runs below a folder, or the folder itself; whatever is in them, each has its line."""
+    return [_read_run(path.parent) for path in sorted(folder.rglob(RECORD))]
+
+
+def print_runs(lines: list[RunLine], folder: Path) -> None:
+    """Print a row per run."""
+    table = Table("run", "how far", "how good", "since", title=f"Runs in {folder}", expand=False, padding=(0, 1, 0, 0))
+    for line in lines:
+        name = line.folder.relative_to(folder) if line.folder != folder else line.folder.name
+        table.add_row(f"{name}\n{line.what}", f"{line.far}\n{line.state}", line.good, line.since)
+    Console().print(table)
+
+
+def _read_run(folder: Path) -> RunLine:
+    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(_last_change(folder)))
+    held = holder(folder)
+    if held is not None:
+        since = held.rpartition("since ")[2][:16] or since
+    try:
+        settings = read_json(folder / RECORD).get("settings")
+        if not isinstance(settings, dict) or settings.get("phase") not in AWAITED:
+            raise ValueError("it holds no settings of a run")
+        far, finished = _how_far(folder, settings)
+        what, good = _what(settings), _how_good(folder, settings)
+        state = "running" if held else "finished" if finished else "stopped"
+        return RunLine(folder, what, far, good, since, _lost_world(folder, settings) or state)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        reason = f"{RECORD} is damaged: {str(error).removeprefix(str(folder / RECORD)).strip()}"
+        return RunLine(folder, reason, "?", "", since, "running" if held else "damaged")
+
+
+def _what(settings: Mapping[str, Any]) -> str:
+    if settings["phase"] not in SEEDED:
+        return f"{settings['phase']}, seed {settings.get('seed')}"
+    seeds, by = settings.get("seed_count", 1), f"{settings['agent']}, " if settings["phase"] == "baseline" else ""
+    return f"{by}{settings['problem']['task']}, {seeds} seed{'s' * (seeds != 1)}".replace("_", " ")
+
+
+def _how_far(folder: Path, settings: Mapping[str, Any]) -> tuple[str, bool]:
+    """Return the steps that are done, of all seeds together, and whether that is all."""
+    if settings["phase"] not in SEEDED:
+        done, total = _steps(folder), settings["config"]["steps"]
+    elif "steps" not in settings:  # a saved agent
+        return "agent", True
+    else:
+        first, count, steps = settings.get("first_seed", 0), settings.get("seed_count", 1), settings["steps"]
+        total = steps * count
+        each = settings["config"]["envs"] if settings["phase"] == "baseline" else 1  # environment steps in a step
+        done = sum(min(steps, each * _steps(folder / f"seed{seed}")) for seed in range(first, first + count))
+    finished = done >= total and (settings["phase"] not in SEEDED or (folder / "result.json").exists())
+    return f"{done:,}/{total:,}", finished
+
+
+def _steps(folder: Path) -> int:
+    return max((step for step, _ in checkpoint.checkpoints(folder / CHECKPOINTS)), default=0)
+
+
+def _how_good(folder: Path, settings: Mapping[str, Any]) -> str:
+    """Return the latest value of the metric that one waits for; of a finished task, the success at its end."""
+    logs = [folder / LOG] if settings["phase"] not in SEEDED else sorted(folder.glob(f"seed*/{LOG}"))
+    found = _scores(folder / "result.json")
+    name = "success, test"
+    for field, title in AWAITED[settings["phase"]] if not found else ():
+        found, name = [value for log in logs if (value := _latest(log, field)) is not None], title
+        if found:
+            break
+    if not found:
+        return "-"
+    mean = sum(found) / len(found)
+    return f"{name} {share(mean) if name.partition(',')[0] in SHARES else f'{mean:.3g}'}"
+
+
+def _scores(path: Path) -> list[float]:
+    try:
+        return [float(seed["success_test"]) for seed in read_json(path)["seeds"]]
+    except (ValueError, TypeError, KeyError):
+        return []
+
+
+def _latest(log: Path, field: str) -> float | None:
+    """Return the last value of a metric in a log that may be damaged."""
+    try:
+        text = log.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    for line in reversed(text.splitlines()):
+        if not re.search(rf'"{field}": *[-\d.]', line):
+            continue
+        try:
+            return float(json.loads(line)[field])
+        except (ValueError, TypeError, KeyError):
+            continue
+    return None
+
+
+def _lost_world(folder: Path, settings: Mapping[str, Any]) -> str:
+    """Return where the world of a task lay, if it is there no longer."""
+    world = settings.get("world") or {}
+    path = str(world.get("path", "shipped"))
+    places = (folder / "world" / "world.json", Path(path, "world.json"))
+    return "" if path == "shipped" or any(place.exists() for place in places) else f"its world is gone: {path}"
+
+
+def _last_change(folder: Path) -> float:
+    return max(path.stat().st_mtime for path in (folder / RECORD, *folder.rglob(LOG), *folder.rglob("step_*")))

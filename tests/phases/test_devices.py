@@ -1,0 +1,54 @@
+"""A batch shared by several devices: the losses are those of one device, but for rounding."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+# Devices are counted when JAX starts, so this is a process of its own, with four.
+LOSSES = """
+import json, sys
+from cobra_rl.config import EXPLORE, VISION
+from cobra_rl.phases import explore, schedules, vision
+from cobra_rl.spriteworld import make
+from cobra_rl.worlds import load_vision
+
+env, seen = make("exploration"), load_vision(sys.argv[1])
+assert schedules.shared_by(6) == 2 and schedules.shared_by(3) == 1
+losses = {}
+for count in (1, 2, 4):
+    schedules.shared_by = lambda batch, count=count: count
+    for module in (vision, explore):
+        module._compiled.cache_clear()
+    phases = {
+        "vision": vision.VisionPhase(VISION["debug"], env, 0),
+        "explore": explore.ExplorePhase(EXPLORE["debug"], env, seen, "", 0),
+    }
+    for name, phase in phases.items():
+        state, found = phase.init(), []
+        for step in range(3):
+            state, metrics = phase.step(state, step)
+            found += [float(metrics[loss]) for loss in phase.columns if loss in metrics]
+        losses[f"{name} {count}"] = found
+        used = max(len(leaf.sharding.device_set) for leaf in vision.jax.tree.leaves(state) if hasattr(leaf, "sharding"))
+        assert used == count, (name, used)
+print(json.dumps(losses))
+"""
+
+
+@pytest.fixture(scope="module")
+def losses(debug_vision):
+    env = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    command = [sys.executable, "-c", LOSSES, str(debug_vision)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+@pytest.mark.parametrize("phase", ["vision", "explore"])
+def test_losses_are_the_same(losses, phase, devices):
+    assert len(losses[f"{phase} 1"]) >= 6
+    assert losses[f"{phase} {devices}"] == pytest.approx(losses[f"{phase} 1"], rel=1e-4)

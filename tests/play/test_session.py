@@ -1,0 +1,214 @@
+"""What a session does, in a tiny, untrained world; what is learnt is tested with the page and in benchmarks/play.py."""
+
+import json
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fuzz import CIRCLE, GOAL, SPRITE
+
+import cobra_rl
+from cobra_rl.agents.base import Policy
+from cobra_rl.environments import load_environment
+from cobra_rl.play import mind, protocol
+from cobra_rl.play.house import Chosen, House
+from cobra_rl.play.session import Session
+from cobra_rl.play.stage import factors_of
+from cobra_rl.play.tasks import python_source, task_spec
+from cobra_rl.play.teach import judgement_of, reward_of
+from cobra_rl.spriteworld import Clustering, FarApart, FindGoal, NoReward, Spriteworld, Sum, env_spec
+from cobra_rl.worlds import load_world
+
+ACTION = [0.5, 0.5, 1.0, 0.5]  # on the square of `SPRITE`, to the right
+
+
+@pytest.fixture(scope="module")
+def house(debug_world, tmp_path_factory):
+    return House(load_world(debug_world), debug_world, tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture
+def session(house):
+    session = Session(house)
+    ask(session, type="scene", task="goal_finding_new_shape", mode="train", variant="released", seed=0)
+    ask(session, type="arrange", sprites=[SPRITE, CIRCLE])
+    return session
+
+
+def ask(session, **message):
+    """Ask as the page does; the answer must be JSON."""
+    answer = session.handle(protocol.read(json.dumps(message)))
+    json.dumps(answer, allow_nan=False)
+    return answer
+
+
+def test_every_message_has_a_handler(session):
+    for kind in protocol.SCHEMA:
+        assert hasattr(session, f"on_{kind}") or hasattr(session.stage, f"on_{kind}"), kind
+
+
+def test_it_prepares_and_says_what_the_page_must_know(house):
+    session = Session(house)
+    assert len(list(session.prepare())) == 6
+    hello = session.hello()
+    assert hello["latents"][:2] == ["place, left to right", "place, down to up"]
+    assert hello["latents"][2] == "latent 2"
+    assert hello["scene"]["undo"] == 0
+    assert "shipped:sorting" not in hello["agents"]  # another world than theirs
+
+
+def test_the_vision_module_may_name_its_latents(house):
+    class Vision:
+        place = None
+        latent_names = ("a", "b")
+
+    class World:
+        sizes = house.world.sizes._replace(latents=2)
+        vision = Vision()
+
+    assert mind.latent_names.__wrapped__(World()) == ["a", "b"]
+
+
+def test_a_push_moves_what_it_clicks_and_can_be_undone(session):
+    before = ask(session, type="reset") and ask(session, type="arrange", sprites=[SPRITE, CIRCLE])
+    imagined = ask(session, type="imagine", action=ACTION)
+    pushed = ask(session, type="push", action=ACTION)
+    assert pushed["moved"] == 0
+    assert pushed["before"] == before["sprites"]
+    assert pushed["scene"]["sprites"][0]["x"] == pytest.approx(0.625, abs=1e-3)  # the released rules have no noise
+    assert pushed["scene"]["sprites"][1] == CIRCLE
+    assert pushed["picture"] == imagined["picture"]
+    assert pushed["true_error"] >= 0
+    assert ask(session, type="undo")["sprites"] == before["sprites"]
+    assert ask(session, type="push", action=[0.9, 0.9, 1, 1])["moved"] == -1
+
+
+def test_the_same_seed_gives_the_same_scene(session):
+    first = ask(session, type="fresh", seed=5)["sprites"]
+    assert ask(session, type="fresh", seed=6)["sprites"] != first
+    assert ask(session, type="fresh", seed=5)["sprites"] == first
+    ask(session, type="arrange", sprites=[CIRCLE])
+    assert ask(session, type="reset")["sprites"] == first
+
+
+def test_looking_inside(session):
+    sizes = session.house.world.sizes
+    seen = ask(session, type="look")
+    assert np.shape(seen["values"]) == (sizes.slots, sizes.latents)
+    redrawn = ask(session, type="redraw", slot=0, latents=[0.0] * sizes.latents)
+    assert len(redrawn["picture"]) == len(seen["picture"])
+    with pytest.raises(ValueError, match="slots"):
+        ask(session, type="redraw", slot=63, latents=[0.0])
+    curiosity = ask(session, type="curiosity")
+    assert curiosity["low"] <= curiosity["high"]
+    proposals = ask(session, type="proposals")
+    assert np.shape(proposals["actions"]) == (128, 4)
+    assert proposals["scores"] is None
+    with pytest.raises(ValueError, match="No agent is chosen"):
+        ask(session, type="wanted", sprite=0)
+    with pytest.raises(ValueError, match="No agent is chosen"):
+        ask(session, type="act")
+
+
+def test_teaching_by_goal_saving_and_loading(session, tmp_path):
+    taught = ask(session, type="teach", way="goal", practice="canvas", parts=[GOAL], resume=False)
+    assert taught["name"] == "taught"
+    assert session.busy
+    while session.learner.count < 3:
+        session.tick()
+    told = ask(session, type="learn", on=False)
+    assert told["count"] == 3
+    assert len(told["trying"]) == 2
+    assert not session.busy
+    assert ask(session, type="wanted", sprite=1)["side"] == mind.GRID
+    assert ask(session, type="proposals")["scores"] is not None
+    acted = ask(session, type="act")
+    assert acted["scene"]["thinks"] is not None
+    kept = session.learner
+    assert ask(session, type="keep")["type"] == "teaching"
+    compared = ask(session, type="compare")
+    assert compared["kept"]["count"] == 3
+    assert 0.0 <= compared["taught"]["success"] <= 1.0
+    name = f"saved-{tmp_path.name}"[:40]
+    session.learner = kept
+    saved = ask(session, type="save", name=name)
+    assert f"run:{name}" in saved["agents"]
+    with pytest.raises(ValueError, match="already"):
+        ask(session, type="save", name=name)
+    agent = cobra_rl.Agent.load(saved["folder"])
+    assert agent.act(np.zeros((64, 64, 3), np.uint8)).shape == (4,)
+    assert agent.problem.environments()["test"] == session.learner.env
+    loaded = Session(session.house)
+    assert ask(loaded, type="agent", name=f"run:{name}", mode="test")["max_steps"] == 20
+    assert ask(loaded, type="act")["type"] == "acted"
+    resumed = ask(loaded, type="teach", way="goal", practice="canvas", parts=[GOAL], resume=True)
+    assert resumed["scene"]["thinks"] == pytest.approx(loaded.stage.thinks(loaded.stage.slots))
+
+
+def test_teaching_by_hand_and_by_showing(session):
+    ask(session, type="teach", way="hand", practice="recoloured", parts=[], resume=False)
+    tried = ask(session, type="try")
+    assert tried["type"] == "tried"
+    told = ask(session, type="judge", value=2)
+    assert told["curve"] == [(1, 2.0)]
+    assert told["scene"]["sprites"] == tried["scene"]["sprites"]
+    ask(session, type="try")
+    assert ask(session, type="judge", value=5)["scene"]["sprites"] != session.stage._history[-1]  # a fresh scene
+    assert not session.busy
+    ask(session, type="teach", way="showing", practice="world", parts=[], resume=False)
+    shown = ask(session, type="judge", value=1)
+    assert shown["scene"]["sprites"] == session.stage.factors
+    with pytest.raises(ValueError, match="goal"):
+        ask(session, type="teach", way="goal", practice="world", parts=[], resume=False)
+
+
+def test_any_policy_can_be_watched(session, monkeypatch):
+    """An agent without a reward predictor acts, and is not asked what it wants."""
+    still = Policy(lambda params, images, keys: jnp.full((len(images), 4), 0.5))
+    env, world = Spriteworld(env_spec("sorting")), session.house.world
+    monkeypatch.setattr(House, "load", lambda house, name, mode: Chosen(env, world, still, None))
+    assert ask(session, type="agent", name="run:baseline", mode="train")["scene"]["thinks"] is None
+    assert ask(session, type="act")["action"] == [0.5] * 4
+    assert ask(session, type="proposals")["scores"] is None
+    with pytest.raises(ValueError, match="no reward predictor"):
+        ask(session, type="wanted", sprite=0)
+
+
+def test_nothing_taught_is_said(session):
+    for kind in ({"type": "learn", "on": True}, {"type": "forget"}, {"type": "source"}, {"type": "save", "name": "x"}):
+        with pytest.raises(ValueError, match="Nothing is being taught"):
+            ask(session, **kind)
+    with pytest.raises(ValueError, match="no agent"):
+        ask(session, type="agent", name="run:elsewhere", mode="train")
+    with pytest.raises(ValueError, match="no agent"):
+        ask(session, type="agent", name="shipped:sorting", mode="train")
+
+
+def test_a_task_is_the_sum_of_its_parts_and_runs_as_python(tmp_path):
+    parts = [
+        GOAL,
+        GOAL | {"kind": "apart", "shapes": [], "colour": "red"},
+        GOAL | {"kind": "alike", "colour": "blue", "other": "green"},
+    ]
+    spec = task_spec(parts, "canvas", [SPRITE, CIRCLE], env_spec("sorting"))
+    assert isinstance(spec.task, Sum)
+    assert [type(task) for task in spec.task.tasks] == [FindGoal, FarApart, Clustering]
+    path = tmp_path / "task.py"
+    path.write_text(python_source(spec))
+    assert load_environment(f"{path}:task") == Spriteworld(spec)
+    assert isinstance(task_spec([], "world", [SPRITE], env_spec("sorting")).task, NoReward)
+    assert task_spec([GOAL], "world", [SPRITE], env_spec("sorting")).scenes == env_spec("sorting").scenes
+    with pytest.raises(ValueError, match="two different colours"):
+        task_spec([GOAL | {"kind": "alike"}], "canvas", [SPRITE], env_spec("sorting"))
+
+
+def test_judgements_are_rewards():
+    assert judgement_of(reward_of(3.3)) == pytest.approx(3.3)
+    assert reward_of(5.0) > reward_of(1.0)
+
+
+def test_factors_of_a_scene_are_those_it_was_made_of(session):
+    assert factors_of(session.stage.sprites) == [
+        {name: pytest.approx(value) if name != "shape" else value for name, value in sprite.items()}
+        for sprite in (SPRITE, CIRCLE)
+    ]

@@ -1,0 +1,32 @@
+import io
+import sys
+import time
+
+from cobra_rl.runtime import words
+from cobra_rl.runtime.words import working
+
+
+def test_without_a_terminal_something_long_is_said_at_once_and_again(capsys, monkeypatch):
+    monkeypatch.setattr(words, "AGAIN_EVERY", 0.05)
+    with working("filming", 9) as tell:
+        assert capsys.readouterr().out == "filming\n"
+        tell(4)
+        seen, deadline = "", time.monotonic() + 30
+        while "filming 4/9 0 s" not in seen and time.monotonic() < deadline:
+            seen += capsys.readouterr().out
+    assert "filming 4/9 0 s" in seen
+
+
+def test_in_a_terminal_a_line_moves_and_is_gone_at_the_end(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    with working("filming [a]", 9) as tell:
+        tell(4)
+        time.sleep(0.3)
+        assert "filming [a]" in sys.stdout.getvalue()
+        assert "4/9" in sys.stdout.getvalue()
+    assert sys.stdout.getvalue().endswith("\x1b[?25h\r\x1b[1A\x1b[2K")

@@ -1,0 +1,78 @@
+"""`cobra runs`: what, how far, how good, since when; running and damaged runs have their line too."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cobra_rl import cli
+from cobra_rl.agent import TASKS
+from cobra_rl.runtime.folder import locked
+from cobra_rl.runtime.storage import write_json
+from cobra_rl.show.runs import read_runs
+
+
+def make_run(folder: Path, settings: dict, step: int = 0, log: str = "") -> Path:
+    write_json(folder / "run.json", {"settings": settings})
+    place = folder / "seed0" if settings.get("phase") == "task" else folder
+    (place / "checkpoints").mkdir(parents=True)
+    if step:
+        (place / "checkpoints" / f"step_{step:08d}.safetensors").touch()
+    (place / "log.jsonl").write_text(log)
+    return folder
+
+
+@pytest.fixture
+def runs(tmp_path) -> Path:
+    seen = json.dumps({"step": 50, "fg_ari_attention": 0.8125}) + '\n{}\nnull\n{"step": 60, "fg_ari'
+    make_run(tmp_path / "vision", {"phase": "vision", "seed": 3, "config": {"steps": 200}}, 50, seen)
+    make_run(tmp_path / "explore", {"phase": "explore", "seed": 0, "config": {"steps": 40}}, 40, '{"hit_rate": 0.5}')
+    sorting = {"phase": "task", "problem": {"task": "sorting"}, "steps": 100, "seed_count": 2}
+    gone = {"world": {"path": "/nowhere/world", "sha256": ""}}
+    make_run(tmp_path / "solve" / "sorting", sorting | gone, 60, '{"step": 60, "success": 0.25}')
+    finished = make_run(tmp_path / "solve" / "done", sorting | {"seed_count": 1}, 100)
+    write_json(finished / "result.json", {"seeds": [{"success_test": 0.97}]})
+    for name, content in (("empty", ""), ("list", "[]"), ("other", '{"settings": {"phase": 7}}')):
+        make_run(tmp_path / name, {})
+        (tmp_path / name / "run.json").write_text(content)
+    shutil.copytree(TASKS / "sorting", tmp_path / "shipped")
+    return tmp_path
+
+
+def test_every_run_has_its_line(runs):
+    with locked(runs / "vision"):
+        lines = {line.folder.name: line for line in read_runs(runs)}
+    assert len(lines) == 8
+    vision = lines["vision"]
+    assert (vision.what, vision.far, vision.good) == ("vision, seed 3", "50/200", "FG-ARI 0.812")
+    assert vision.state == "running"
+    assert lines["explore"][1:4] == ("explore, seed 0", "40/40", "hits 50.0%")
+    assert lines["explore"].state == "finished"
+    assert lines["sorting"][1:4] == ("sorting, 2 seeds", "60/200", "success 25.0%")
+    assert lines["sorting"].state == "its world is gone: /nowhere/world"
+    assert (lines["done"].good, lines["done"].state) == ("success, test 97.0%", "finished")
+    for name in ("empty", "list", "other"):
+        assert lines[name].state == "damaged"
+        assert lines[name].what.startswith("run.json is damaged: ")
+    assert all(line.since.startswith("20") for line in lines.values())
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_the_table_is_readable_in_narrow_terminals(runs, columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    cli.main(["runs", str(runs)])
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= columns
+    words = " ".join(text.replace("│", " ").split())
+    for expected in ("vision", "50/200", "stopped", "FG-ARI", "97.0%", "damaged", "finished"):
+        assert expected in words
+
+
+def test_a_folder_without_runs_is_said_and_what_is_no_folder_is_refused(tmp_path, capsys):
+    cli.main(["runs", str(tmp_path)])
+    assert "There are no runs in" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        cli.main(["runs", str(tmp_path / "nowhere")])
+    assert f"{tmp_path / 'nowhere'} is no folder" in capsys.readouterr().err.replace(os.linesep, "")

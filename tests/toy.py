@@ -1,0 +1,51 @@
+"""A phase that needs no compiling: what holds for the run loop is tried in all its states within seconds."""
+
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+
+from cobra_rl.runtime.folder import open_run
+from cobra_rl.runtime.run import Report, Weights, run
+from cobra_rl.runtime.storage import write_json
+
+
+class Toy:
+    """Weights that grow; like vision, it keeps those of the best report, which is not the last."""
+
+    title, steps, columns = "toy", 8, ("score", "loss")
+    read_every, report_every, save_every = 1, 2, 2
+    evaluates, compressed = True, False
+
+    def __init__(self) -> None:
+        self.notes: dict[str, Any] = {"best": -1.0, "seen": []}
+        self._best = False
+
+    @property
+    def keep(self) -> bool:
+        return self._best or self.notes["best"] < 0
+
+    def init(self) -> Any:
+        return {"weights": jnp.arange(3.0), "steps": jnp.int32(0)}
+
+    def step(self, state: Any, step: int) -> tuple[Any, dict[str, Any]]:
+        self._best = False
+        self.notes["seen"].append(step)
+        weights = 1.25 * state["weights"] + step
+        return {"weights": weights, "steps": state["steps"] + 1}, {"loss": weights.sum()}
+
+    def report(self, state: Any, step: int) -> Report:
+        score = float(10 - abs(step - 5))
+        self._best = score > self.notes["best"]
+        self.notes["best"] = max(score, self.notes["best"])
+        return Report({"score": score})
+
+    def weights(self, state: Any) -> dict[str, Weights]:
+        return {"weights": Weights(state["weights"], {"size": 3}, "toy")}
+
+
+def train(folder: Path, kind: type[Toy] = Toy) -> None:
+    """The whole run; the same call resumes."""
+    with open_run(folder, {"phase": "toy", "config": {"size": 3}}, {}):
+        run(kind(), folder)
+        write_json(folder / "result.json", {"finished": True})
