@@ -45,7 +45,8 @@ class Compiled(NamedTuple):
     look: Callable  # (world, environments) -> slots
     move: Callable  # (world, networks, acting) -> (acting, transitions, hits)
     add: Callable  # ((transitions, acting), memory) -> memory
-    update: Callable  # ((memory, key), learner) -> (learner, metrics)
+    sample: Callable  # (memory, key) -> a batch whose observations are what the networks see
+    update: Callable  # ((batch, key), learner) -> (learner, metrics)
 
 
 @dataclass
@@ -79,8 +80,9 @@ class BaselinePhase(SeedPhase[Mpo]):
             int(count * config.replay_ratio / config.batch) for count in (env_steps - config.envs, env_steps)
         )
         for number in range(before, now) if env_steps >= config.first else ():
-            key = jax.random.fold_in(jax.random.key(self.seed + 1), number)
-            agent, learnt = self._compiled.update((memory, key), agent)
+            sample_key, learn_key = jax.random.split(jax.random.fold_in(jax.random.key(self.seed + 1), number))
+            batch = self._compiled.sample(memory, sample_key)
+            agent, learnt = self._compiled.update((batch, learn_key), agent)
             metrics |= learnt
         return BaselineState(agent, memory, acting), metrics
 
@@ -106,12 +108,14 @@ def _fresh(agent: Mpo, env: Environment, key: PRNGKeyArray) -> tuple[MpoState, R
 def _compiled(agent: Mpo, env: Environment) -> Compiled:
     config, replay = agent.config, Replay(agent.config.capacity, agent.config.batch)
 
-    def update(given: tuple[ReplayState, Array], state: MpoState):
-        memory, key = given
-        sample_key, learn_key = jax.random.split(key)
-        batch = replay.sample_uniformly(memory, sample_key)
-        seen = {name: model_free.see(env, config, getattr(batch, name)) for name in ("observation", "next_observation")}
-        return agent.update(state, batch._replace(**seen), learn_key)
+    # Apart from the update: compiled as one, the CPU would draw each picture anew for all that is computed from it.
+    def sample(memory: ReplayState, key: PRNGKeyArray) -> Transition:
+        batch = replay.sample_uniformly(memory, key)
+        before, after = (model_free.see(env, config, kept) for kept in (batch.observation, batch.next_observation))
+        return batch._replace(observation=before, next_observation=after)
+
+    def update(given: tuple[Transition, PRNGKeyArray], state: MpoState) -> tuple[MpoState, dict[str, Array]]:
+        return agent.update(state, *given)
 
     def add(given: tuple[Transition, model_free.PlayState], memory: ReplayState) -> ReplayState:
         return replay.add(memory, model_free.followed(config, *given))
@@ -121,6 +125,7 @@ def _compiled(agent: Mpo, env: Environment) -> Compiled:
         eqx.filter_jit(functools.partial(model_free.look, env)),
         eqx.filter_jit(functools.partial(model_free.move, env, config)),
         eqx.filter_jit(add, donate="all-except-first"),
+        eqx.filter_jit(sample),
         eqx.filter_jit(update, donate="all-except-first"),
     )
 
