@@ -56,7 +56,7 @@ def read_kinds(results: Path, kinds: Sequence[str]) -> Suite:
 
 def _bars(bars: Suite, log: bool) -> Figure:
     """Draw three panels with a group of bars per task: success in both modes, and steps to 90 %."""
-    figure = Figure(figsize=(8.0, 5.0), layout="constrained")
+    figure = Figure(figsize=(8.0 if len(bars) <= 3 else 13.0, 5.0), layout="constrained")
     rows = figure.subplots(len(MODES) + 1, 1, sharex=True)
     width = 0.7 / len(bars)
     for number, (kind, results) in enumerate(bars.items()):
@@ -108,7 +108,7 @@ def _steps(axes: Axes, place: float, width: float, result: TaskResult, color: st
     if len(reached) < len(counts):
         had = percent(result.success("train").mean, 0).replace(" ", "")
         lines.append(f"({len(reached)} of {len(counts)})" if lines else f"{len(reached)} of {len(counts)}\n{had}")
-    size = 7 if width > 0.2 else 4.5
+    size = 7 if width > 0.15 else 6
     axes.annotate("\n".join(lines), (place, top), (0, 2), textcoords="offset points", ha="center", fontsize=size)
 
 
