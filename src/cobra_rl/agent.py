@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Key
 
 from cobra_rl.agents.base import Policy
 from cobra_rl.agents.cobra import CobraParams, choose_batch, cobra_policy, reward_weights
-from cobra_rl.bounds import Bounds, Checked, Count, Seed, Share, Width, conform, from_json
+from cobra_rl.bounds import Checked, Count, Often, Seed, Share, Width, conform, from_json
 from cobra_rl.config import TASK, TaskConfig
 from cobra_rl.environments import Problem, as_environment
 from cobra_rl.models.reward import Reward, RewardConfig
@@ -51,7 +51,7 @@ class RunSettings(Checked):
     first_seed: Seed = 0
     seed_count: Count = 1
     final: Count | None = None
-    check_every: Annotated[int, Bounds(0, 10**8)] = 0
+    check_every: Often = 0  # steps between two checks of the greedy agent; 0: none
 
     def weights_of(self, folder: Path, seed: int | None, kind: str) -> Path:
         """Return where the weights of a seed (by default the first) of a run lie; refuse if there are none yet."""

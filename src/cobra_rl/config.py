@@ -154,7 +154,7 @@ class TaskConfig(Checked):
 TASK: dict[str, TaskConfig] = {
     "paper": TaskConfig(),
     "laptop": TaskConfig(
-        reward=RewardConfig(whole=()),
+        reward=RewardConfig(whole=(), difference=True),
         learning_rate=3e-3,
         weight_decay=0.2,
         shuffle=True,

@@ -3,9 +3,9 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from cobra_rl.bounds import Bounds, Seed
+from cobra_rl.bounds import Often, Seed
 from cobra_rl.cli.options import Episodes, OutFolder, Preset, Runtime, Seeds, Variant, Workers, learn_with_ray
 from cobra_rl.phases.solving import Solving
 from cobra_rl.players import load_player
@@ -29,7 +29,7 @@ class Learning(ABC):
     workers: Workers = 2  # Number of seeds side by side, with Ray on this machine.
     address: str | None = None  # Address of a Ray cluster, such as auto; --out must be on a disk that all machines see.
     final: Episodes = 200  # Greedy episodes at the end, in each mode.
-    check_every: Annotated[int, Bounds(0, 10**6)] = 0
+    check_every: Often = 0
     """Steps between two checks of the greedy agent of the moment, 100 fresh episodes each. Default: none."""
 
     @abstractmethod
