@@ -25,7 +25,8 @@ from cobra_rl.cli.options import (
 from cobra_rl.config import EXPLORE, TASK, VISION
 from cobra_rl.environments import Problem
 from cobra_rl.phases import explore, vision
-from cobra_rl.phases.task import Solving, prepare
+from cobra_rl.phases.solving import Solving
+from cobra_rl.phases.task import prepare
 from cobra_rl.runtime.storage import write_atomically, write_json
 from cobra_rl.show.results import read_task
 from cobra_rl.show.tables import print_suite

@@ -10,6 +10,7 @@ from cobra_rl.agent import Agent
 from cobra_rl.bounds import Bounds, Seed
 from cobra_rl.cli.options import Film, Frames, Mode, Task, Variant, WorldOrAll
 from cobra_rl.environments import Problem, load_environment
+from cobra_rl.players import Player, load_player
 from cobra_rl.runtime.words import working
 from cobra_rl.show.films import film_random, film_suite, save_gif, watch
 from cobra_rl.spriteworld import make
@@ -25,7 +26,7 @@ class Watch:
     """The task, played by its shipped agent; not needed with --run."""
     mode: Mode = "train"  # train, or test: the task's robustness test.
     run_folder: Annotated[Path | None, tyro.conf.arg(name="run")] = None
-    """A run of `cobra solve` whose agent is to play, at the task and by the rules that it learnt."""
+    """A run of `cobra solve` or `cobra baseline` whose agent is to play, at the task and by the rules it learnt."""
     seed_of_run: Annotated[Seed | None, tyro.conf.arg(name="run-seed")] = None
     """Which seed of the run. Default: its first."""
     world: Path | None = None
@@ -37,14 +38,14 @@ class Watch:
     def run(self) -> None:
         """Film, and say where the film lies."""
         agent, problem = self._agent()
-        path = self.out or Path("runs", "watch", f"{problem.name(agent.config.value)}-{self.mode}.gif")
+        path = self.out or Path("runs", "watch", f"{agent.name}-{self.mode}.gif")
         env = problem.environments()[self.mode]
         with working("filming", self.frames) as tell:
             frames = watch(agent, env, self.frames, self.seed, 192, lambda done, _: tell(done))
         save_gif(frames, path, fps=3.0)
         print(f"Film: {path}")
 
-    def _agent(self) -> tuple[Agent, Problem]:
+    def _agent(self) -> tuple[Player, Problem]:
         """Return the agent that plays and what it learnt."""
         if self.run_folder is None and self.task is None:
             raise ValueError("Name a task, or give a run of `cobra solve` with --run.")
@@ -53,7 +54,7 @@ class Watch:
         if self.run_folder is None:
             agent = Agent.pretrained(str(self.task))
         else:
-            agent = Agent.load(self.run_folder, self.seed_of_run, self.world)
+            agent = load_player(self.run_folder, self.seed_of_run, self.world)
         assert agent.problem is not None
         learnt = agent.problem.task
         if self.task not in (None, learnt):

@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from cobra_rl.evaluation.statistics import Exact, Summary, count, count_summary, percent
-from cobra_rl.show.results import EXPLORE, TASK, VISION, Metric, Metrics, Record, TaskResult, task_result
+from cobra_rl.show.results import EXPLORE, TASK, VISION, Metric, Metrics
+from cobra_rl.show.task_results import Record, TaskResult, task_result
 from cobra_rl.spriteworld.names import MODES
 
 SOON, KEPT = ("steps_to_90", "episodes_to_90"), "steps_to_90_kept"
@@ -74,6 +75,13 @@ def print_result(result: Record | TaskResult) -> None:
     notes += [KNOWS_ALL] if "bound" in result.context else []
     table.caption = "; ".join(notes)
     Console().print(table)
+
+
+def reached(result: TaskResult) -> str:
+    """Writes the steps to 90 %: "7,040"; of seeds that did not get there, their budget and the success at the end."""
+    steps, lost = count_summary(result.counts("steps_to_90")), None in result.counts("steps_to_90")
+    had = f"{percent(result.success('train').mean)} after {count(result.steps)}"
+    return f"{steps} ({had})" if lost else steps
 
 
 def print_suite(results: Sequence[Record | TaskResult]) -> None:
