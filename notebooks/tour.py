@@ -76,8 +76,9 @@ _ = row([spriteworld.render(state, 256, action=action), after.image], ["the acti
 # %% [markdown]
 # ## Look
 #
-# The vision module is MONet. Its encoder V_enc turns an image into eight *slots* of twelve numbers (latents) each. There
-# is a slot for each thing, and some are left over: their latents are near 0. Nobody told it which pixels make a thing.
+# The vision module is MONet. Its encoder V_enc turns an image into eight *slots* of twelve numbers (latents) each.
+# There is a slot for each thing, and some are left over: their latents are near 0. Nobody told it which pixels make a
+# thing.
 #
 # What was learnt without reward is one *world model*: it can look (`encode`), draw (`decode`), `imagine` and `propose`.
 

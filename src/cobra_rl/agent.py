@@ -155,12 +155,16 @@ class Agent:
         return cls(known, predictor, settings.config, settings.problem, None if place == SHIPPED else place)
 
     @classmethod
-    def pretrained(cls, task: str) -> "Agent":
-        """Load the agent that learnt a task of the suite (paper variant), as shipped with the package."""
-        if not isinstance(task, str) or not (TASKS / task / "run.json").is_file():
+    def pretrained(cls, task: str, variant: str = "paper") -> "Agent":
+        """Load the agent that learnt a task of the suite, as shipped with the package.
+
+        Variant "paper" learnt by the paper's rules, "released" by those of the public package 1.0.2.
+        """
+        folder = TASKS / str(task) if variant == "paper" else TASKS / f"{task}-{variant}"
+        if not all(isinstance(name, str) for name in (task, variant)) or not (folder / "run.json").is_file():
             shipped = ", ".join(sorted(path.name for path in TASKS.iterdir() if path.is_dir()))
-            raise ValueError(f"No agent is shipped for {task!r}; there is one for each of {shipped}.")
-        return cls.load(TASKS / task)
+            raise ValueError(f"No agent is shipped for {task!r}, {variant!r}; there is one for each of {shipped}.")
+        return cls.load(folder)
 
     @classmethod
     def learn(

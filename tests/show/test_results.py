@@ -95,7 +95,7 @@ def test_the_shipped_agent_is_of_the_published_run(task):
 
 
 def test_there_is_no_agent_for_a_task_that_nobody_learnt():
-    with pytest.raises(ValueError, match=r"No agent is shipped for 'chess'; there is one for each of clustering, "):
+    with pytest.raises(ValueError, match=r"No agent is shipped for 'chess', 'paper'; there is one for each of "):
         Agent.pretrained("chess")
 
 

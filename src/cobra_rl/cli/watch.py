@@ -25,6 +25,7 @@ class Watch:
     task: Annotated[Task | None, tyro.conf.Positional] = None
     """The task, played by its shipped agent; not needed with --run."""
     mode: Mode = "train"  # train, or test: the task's robustness test.
+    variant: Variant = "paper"  # Rules that the shipped agent learnt by: the paper's, or the released package's.
     run_folder: Annotated[Path | None, tyro.conf.arg(name="run")] = None
     """A run of `cobra solve` or `cobra baseline` whose agent is to play, at the task and by the rules it learnt."""
     seed_of_run: Annotated[Seed | None, tyro.conf.arg(name="run-seed")] = None
@@ -52,11 +53,13 @@ class Watch:
         if self.run_folder is None and self.world is not None:
             raise ValueError("--world goes with --run: the shipped agents play in the shipped world.")
         if self.run_folder is None:
-            agent = Agent.pretrained(str(self.task))
+            agent = Agent.pretrained(str(self.task), self.variant)
         else:
             agent = load_player(self.run_folder, self.seed_of_run, self.world)
         assert agent.problem is not None
         learnt = agent.problem.task
+        if self.run_folder is not None and self.variant not in ("paper", agent.problem.variant):
+            raise ValueError(f"{self.run_folder} learnt by the {agent.problem.variant} rules; leave --variant out.")
         if self.task not in (None, learnt):
             raise ValueError(f"{self.run_folder} learnt {learnt} and not {self.task}; leave the task out.")
         return agent, agent.problem
