@@ -155,6 +155,7 @@ TASK: dict[str, TaskConfig] = {
     "paper": TaskConfig(),
     "laptop": TaskConfig(
         reward=RewardConfig(whole=(), difference=True),
+        batch=32,
         learning_rate=3e-3,
         weight_decay=0.2,
         shuffle=True,
