@@ -141,7 +141,7 @@ class TaskConfig(Checked):
     batch: Batch = 16  # remembered scenes per gradient step
     learning_rate: Positive = 1e-3  # learning rate of the reward predictor
     weight_decay: NonNegative = 0.0  # weight decay of AdamW
-    difference_decay: NonNegative = 2.0  # weight decay of what R_pair makes of differences, if it reads them
+    difference_decay: NonNegative = 0.6  # weight decay of what R_pair makes of differences, if it reads them
     dreams: Share = 0.0  # share of remembered scenes that are learnt as T imagined them (not in the paper)
     shuffle: bool = False  # slots of remembered scenes come in a random order: a scene has none
     reward_unit: Positive = 10.0  # rewards are learnt in this unit (not in the paper)
