@@ -10,7 +10,7 @@ from cobra_rl.evaluation.probes import on_circle
 from cobra_rl.evaluation.segmentation import Overlap
 from cobra_rl.spriteworld import Sprites
 
-Read = tuple[Float[np.ndarray, "S M"], Sprites]  # slots and the sprites that they are matched to
+Read = tuple[Float[np.ndarray, "_ M"], Sprites]  # slots and the sprites that they are matched to
 NOTHING = 4  # a slot that wins fewer pixels than this is empty
 
 
