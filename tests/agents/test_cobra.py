@@ -64,7 +64,8 @@ def test_a_share_of_the_remembered_scenes_is_learnt_as_imagined(world):
     """What was seen is worth nothing, and what was imagined instead is worth its reward: only dreams can teach that."""
     errors = {}
     for dreams in (0.0, 1.0):
-        config = dataclasses.replace(TASK["debug"], dreams=dreams, updates=300, batch=16, learning_rate=3e-3, memory=ROWS)
+        learning = {"updates": 300, "batch": 16, "learning_rate": 3e-3, "memory": ROWS}
+        config = dataclasses.replace(TASK["debug"], dreams=dreams, **learning)
         kept = memory(1)
         seen = kept.steps._replace(next_slots=jnp.zeros_like(kept.steps.slots))
         predictor = Reward(config.reward, M, jax.random.key(0))

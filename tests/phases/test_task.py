@@ -129,8 +129,9 @@ def test_a_sparse_reward_is_that_of_success():
 
 @pytest.fixture(scope="module")
 def agent(debug_world):
-    config = TASK["debug"]
-    return Agent(load_world(debug_world), Reward(config.reward, 12, jax.random.key(2)), config, world_folder=debug_world)
+    config, world = TASK["debug"], load_world(debug_world)
+    predictor = Reward(config.reward, world.sizes.latents, jax.random.key(2))
+    return Agent(world, predictor, config, world_folder=debug_world)
 
 
 def test_an_agent_acts_on_what_it_sees(agent):
