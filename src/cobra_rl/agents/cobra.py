@@ -185,7 +185,9 @@ def _adam(config: TaskConfig) -> optax.GradientTransformation:
 
     def decay(weights: Reward) -> Reward:
         plain = jax.tree.map(lambda _: config.weight_decay, weights)
-        return eqx.tree_at(lambda decay: decay.apart, plain, config.difference_decay, is_leaf=lambda leaf: leaf is None)
+        if weights.apart is None:
+            return plain
+        return eqx.tree_at(lambda decay: decay.apart, plain, config.difference_decay)
 
     def add_decayed(updates: Reward, state: optax.EmptyState, params: Reward) -> tuple[Reward, optax.EmptyState]:
         shrunk = jax.tree.map(lambda update, weight, rate: update + rate * weight, updates, params, decay(params))
