@@ -174,7 +174,9 @@ def factored_encoder(net, x, mask):
     pixels = weight.sum((1, 2))[:, None]
     share = weight * (pixels / (pixels**2 + 4.0))[:, None]
     centroid = torch.einsum("bhw,chw->bc", share, coordinates(size))
-    color = torch.einsum("bhw,bchw->bc", share, x)
+    bright = weight * x.amax(1) ** 2
+    light = bright.sum((1, 2))[:, None]
+    color = torch.einsum("bhw,bchw->bc", bright, x) * light / (light**2 + 4.0)
     large = torch.tanh(torch.log(pixels / size**2 + c.AREA / 32.0) - np.log(c.AREA))
     real, imaginary, profile, cut = harmonics(net, share, centroid)
     strength = torch.sqrt(real**2 + imaginary**2 + 1e-6)[:, :, 1:]
@@ -189,7 +191,7 @@ def factored_encoder(net, x, mask):
     fixes = cut * mlp(net.border, features(8.0 * profile, 8.0 * real, 8.0 * imaginary, centroid, large))
     place = PLACE.from_canvas(centroid + 0.25 * toward) + fixes[:, :2]
     looks = torch.cat([2.0 * large, 1.4 * angle, shape], -1) + fixes[:, 2:]
-    log_noise = (log_noise - 4.0).clamp(-12.0, 8.0) + torch.log1p((c.PIXELS / (pixels + 0.1)) ** 4)
+    log_noise = torch.logaddexp((log_noise - 4.0).clamp(-12.0, 8.0), 4.0 * torch.log(c.PIXELS / (pixels + 0.1)))
     mean = torch.cat([place, color_factors(color), looks], -1) * torch.sigmoid(-log_noise)
     return torch.cat([mean, F.logsigmoid(log_noise)], -1)
 
@@ -240,9 +242,9 @@ def decoder(net, z):
         for layer in net.layers:
             x = F.relu(linear(layer, x))
         x = linear(net.out, x).transpose(1, 2).reshape(z.shape[0], -1, cells, cells)
-        logit = depth_to_space(x, net.patch)[:, 0]
+        logit, light = depth_to_space(x, net.patch).unbind(1)
         color = mlp(net.color, z[:, component.HUE : component.SIZE])
-        return color[:, :, None, None].expand(-1, -1, *logit.shape[1:]), logit
+        return torch.sigmoid(light + 3.0)[:, None] * color[:, :, None, None], logit
     else:
         first, *others = net.layers
         side = net.size + 2 * len(net.layers)
