@@ -47,13 +47,28 @@ def mlp(net, x):
 
 
 def conv(layer, x):
+    if layer.padding == "VALID":
+        return F.conv2d(x, layer.kernel, layer.bias)
     if layer.stride == 1:
-        y = F.conv2d(x, layer.kernel, padding=1)
-    else:
-        y = F.conv2d(F.pad(x, (0, 1, 0, 1)), layer.kernel, stride=layer.stride)
-    if layer.normalise:
-        y = F.instance_norm(y, eps=1e-5)
-    return y + layer.bias[None, :, None, None]
+        return F.conv2d(x, layer.kernel, layer.bias, padding=1)
+    return F.conv2d(F.pad(x, (0, 1, 0, 1)), layer.kernel, layer.bias, stride=layer.stride)
+
+
+def block(layer, x):
+    y = F.instance_norm(F.conv2d(x, layer.kernel, padding=1), eps=1e-5)
+    return F.relu(y + layer.bias[None, :, None, None])
+
+
+def monet_unet(net, x):
+    skips = []
+    for level, layer in enumerate(net.down):
+        x = block(layer, F.interpolate(x, scale_factor=0.5) if level else x)
+        skips.append(x)
+    flat = F.relu(mlp(net.bottom, x.permute(0, 2, 3, 1).reshape(x.shape[0], -1)))
+    x = flat.reshape(x.shape[0], *x.shape[2:], x.shape[1]).permute(0, 3, 1, 2)
+    for level, layer in enumerate(net.up):
+        x = block(layer, torch.cat([F.interpolate(x, scale_factor=2) if level else x, skips.pop()], 1))
+    return pointwise(net.out, x)[:, 0]
 
 
 def unet(net, x):
@@ -62,9 +77,6 @@ def unet(net, x):
         x = F.relu(conv(layer, F.avg_pool2d(x, 2) if level else x))
         skips.append(x)
     x = skips.pop()
-    if net.bottom is not None:
-        flat = F.relu(mlp(net.bottom, x.permute(0, 2, 3, 1).reshape(x.shape[0], -1)))
-        x = flat.reshape(x.shape[0], *x.shape[2:], x.shape[1]).permute(0, 3, 1, 2)
     for layer in net.up:
         x = F.relu(conv(layer, torch.cat([skips.pop(), F.interpolate(x, scale_factor=2)], 1)))
     return depth_to_space(pointwise(net.out, x), net.patch)[:, 0]
@@ -105,7 +117,7 @@ def attention(net, x, slots):
     if not isinstance(net, SeededAttention):
         scope, masks = torch.zeros(x.shape[0], *x.shape[2:]), []
         for _ in range(slots - 1):
-            logit = unet(net.unet, torch.cat([x, scope.clamp(min=-10.0)[:, None]], 1))
+            logit = monet_unet(net.unet, torch.cat([x, scope.clamp(min=-10.0)[:, None]], 1))
             masks.append(scope + F.logsigmoid(logit))
             scope = scope + F.logsigmoid(-logit)
         return torch.stack([*masks, scope], 1)
@@ -162,7 +174,9 @@ def factored_encoder(net, x, mask):
     pixels = weight.sum((1, 2))[:, None]
     share = weight * (pixels / (pixels**2 + 4.0))[:, None]
     centroid = torch.einsum("bhw,chw->bc", share, coordinates(size))
-    color = torch.einsum("bhw,bchw->bc", share, x)
+    bright = weight * x.amax(1) ** 2
+    light = bright.sum((1, 2))[:, None]
+    color = torch.einsum("bhw,bchw->bc", bright, x) * light / (light**2 + 4.0)
     large = torch.tanh(torch.log(pixels / size**2 + c.AREA / 32.0) - np.log(c.AREA))
     real, imaginary, profile, cut = harmonics(net, share, centroid)
     strength = torch.sqrt(real**2 + imaginary**2 + 1e-6)[:, :, 1:]
@@ -177,7 +191,7 @@ def factored_encoder(net, x, mask):
     fixes = cut * mlp(net.border, features(8.0 * profile, 8.0 * real, 8.0 * imaginary, centroid, large))
     place = PLACE.from_canvas(centroid + 0.25 * toward) + fixes[:, :2]
     looks = torch.cat([2.0 * large, 1.4 * angle, shape], -1) + fixes[:, 2:]
-    log_noise = (log_noise - 4.0).clamp(-12.0, 8.0) + torch.log1p((c.PIXELS / (pixels + 0.1)) ** 4)
+    log_noise = torch.logaddexp((log_noise - 4.0).clamp(-12.0, 8.0), 4.0 * torch.log(c.PIXELS / (pixels + 0.1)))
     mean = torch.cat([place, color_factors(color), looks], -1) * torch.sigmoid(-log_noise)
     return torch.cat([mean, F.logsigmoid(log_noise)], -1)
 
@@ -228,14 +242,16 @@ def decoder(net, z):
         for layer in net.layers:
             x = F.relu(linear(layer, x))
         x = linear(net.out, x).transpose(1, 2).reshape(z.shape[0], -1, cells, cells)
-        logit = depth_to_space(x, net.patch)[:, 0]
+        logit, light = depth_to_space(x, net.patch).unbind(1)
         color = mlp(net.color, z[:, component.HUE : component.SIZE])
-        return color[:, :, None, None].expand(-1, -1, *logit.shape[1:]), logit
+        return torch.sigmoid(light + 3.0)[:, None] * color[:, :, None, None], logit
     else:
-        first = torch.einsum("chw,cf->fhw", coordinates(net.size), net.place_in)
-        x = F.relu(first + linear(net.latent_in, z)[:, :, None, None])
-        x = x.contiguous(memory_format=torch.channels_last)
-        for layer in net.layers:
+        first, *others = net.layers
+        side = net.size + 2 * len(net.layers)
+        place = F.conv2d(coordinates(side)[None] * side / (side - 1), first.kernel[:, z.shape[1] :])
+        latents = z @ first.kernel[:, : z.shape[1]].sum((2, 3)).T + first.bias
+        x = F.relu(place + latents[:, :, None, None]).contiguous(memory_format=torch.channels_last)
+        for layer in others:
             x = F.relu(conv(layer, x))
         x = pointwise(net.out, x)
         return x[:, :3], x[:, 3]

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from cobra_rl.models.nets import Conv, UNet, coordinates, cut_windows, space_to_depth
+from cobra_rl.models.nets import Conv, MonetUNet, UNet, coordinates, cut_windows, space_to_depth
 
 Image = Float[Array, "B H W 3"]  # or a window of one
 Plane = Float[Array, "B H W"]
@@ -27,11 +27,11 @@ EMPTY = 0.02  # saliency below which nothing is left to see
 class ScopeAttention(eqx.Module):
     """MONet's attention network."""
 
-    unet: UNet
+    unet: MonetUNet
 
     def __init__(self, size: int, channels: tuple[int, ...], mlp: int, key: PRNGKeyArray):
         cells = (size // 2 ** (len(channels) - 1)) ** 2
-        self.unet = UNet(4, channels, 1, key, bottom=(cells, mlp))
+        self.unet = MonetUNet(4, channels, cells, mlp, key)
 
     def __call__(self, x: Image, slots: int, key: PRNGKeyArray | None) -> LogMasks:
         """log m_k; deterministic, the key is not used."""

@@ -141,32 +141,38 @@ def _color_factors(color: Float[Array, "B 3"]) -> Float[Array, "B 4"]:
 
 
 class BroadcastDecoder(eqx.Module):
-    """MONet's spatial broadcast decoder: latents and coordinates at every pixel -> RGB means and a mask logit."""
+    """MONet's spatial broadcast decoder: latents and coordinates at every pixel -> RGB means and a mask logit.
 
-    latent_in: Linear
-    place_in: Float[Array, "2 F"]
+    Convolutions are not padded; so they begin with a canvas that is larger than the picture by two pixels a layer.
+    """
+
     layers: list[Conv]
     out: Linear
     size: int = eqx.field(static=True)
 
     def __init__(self, size: int, latents: int, width: int, layers: int, key: PRNGKeyArray):
-        latent_key, place_key, out_key, layer_key = jax.random.split(key, 4)
-        self.latent_in = Linear(latents, width, latent_key, gain=1.0)
-        # Coordinates start three times as large as usual, so that hidden units tell neighbouring pixels apart.
-        self.place_in = 3.0 * Linear(2, width, place_key, gain=1.0).weight
-        self.layers = [Conv(width, width, k) for k in jax.random.split(layer_key, layers)]
-        self.out = Linear(width, 4, out_key, gain=0.3)
+        out_key, *keys = jax.random.split(key, layers + 1)
+        self.layers = [Conv(width if i else latents + 2, width, k, padding="VALID") for i, k in enumerate(keys)]
+        self.out = Linear(width, 4, out_key, gain=1.0)
         self.size = size
 
     def __call__(self, z: Float[Array, "B M"], lattice: Lattice | None = None) -> Drawn:
-        """RGB means and mask logits. The first layer is in closed form: latents need not be broadcast before it."""
+        """RGB means and mask logits. Latents are the same everywhere, and the first layer need not broadcast them."""
         if lattice is not None:
             raise ValueError("MONet's decoder draws whole pictures and no lattice; train with --config.lattice 1.")
-        x = relu(coordinates(self.size) @ self.place_in + self.latent_in(z)[:, None, None])
-        for layer in self.layers:
+        first, *others = self.layers
+        of_latents, of_place = jnp.split(first.kernel, [z.shape[-1]], axis=2)
+        place = nets.convolve(self._canvas()[None], of_place, padding="VALID")
+        x = relu(place + (z @ of_latents.sum((0, 1)) + first.bias)[:, None, None])
+        for layer in others:
             x = relu(layer(x))
         x = self.out(x)
         return x[..., :3], x[..., 3]
+
+    def _canvas(self) -> Float[Array, "h w 2"]:
+        """(x, y) of the pixels of the canvas: the outermost ones are at -1 and 1."""
+        side = self.size + 2 * len(self.layers)
+        return coordinates(side) * side / (side - 1)
 
 
 class FactoredDecoder(eqx.Module):

@@ -54,7 +54,7 @@ class MonetConfig(VisionModelConfig):
     encoder_window: Window = 0  # 0: MONet's strided convolutions; else a glimpse of the mask, this many pixels squared
     encoder_hidden: Width = 256  # width of the MLP that ends in the posterior
     decoder_width: Width = 32  # channels of the broadcast decoder
-    decoder_layers: Annotated[int, Bounds(0, 64)] = 3  # hidden layers after the first
+    decoder_layers: Annotated[int, Bounds(1, 64)] = 3  # its 3x3 convolutions; of the centred one, 1x1 after the first
     decoder_patch: Window = 0  # 0: MONet's 3x3 convolutions; else centred, drawing patches of this many pixels squared
 
     def __post_init__(self) -> None:
