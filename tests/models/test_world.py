@@ -10,8 +10,8 @@ import pytest
 
 from cobra_rl import load_world, spriteworld
 from cobra_rl.config import EXPLORE, VISION
-from cobra_rl.models.exploration import ExplorationConfig
 from cobra_rl.models import component
+from cobra_rl.models.exploration import ExplorationConfig
 from cobra_rl.models.monet import Monet, MonetConfig
 from cobra_rl.models.nets import coordinates
 from cobra_rl.models.reward import Reward, RewardConfig
