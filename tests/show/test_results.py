@@ -70,8 +70,8 @@ def test_a_row_of_the_table_says_what_the_seeds_came_to(task):
         mean = interquartile_mean([exact(seed[f"success_{mode}"]) for seed in seeds])
         tenths = math.floor(1000 * mean + Fraction(1, 2))
         assert cell.startswith(f"{tenths // 10}.{tenths % 10} % (")
-    assert all(seed["steps_to_90"] is not None for seed in seeds)
-    assert "seeds" not in row
+    missed = [seed for seed in seeds if seed["steps_to_90"] is None]
+    assert (f"{len(seeds) - len(missed)} of {len(seeds)} seeds" in row) == bool(missed)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -29,7 +29,7 @@ class Solve(Learning):
     task: Annotated[TaskOrAll | None, tyro.conf.Positional] = None
     """A task of the suite; all learns the six one after the other and ends with their table."""
     env: str | None = None  # A task of your own instead, module:name or file.py:name.
-    steps: Steps | None = None  # Rewarded environment steps per seed. Default: 1,000 to 3,000, by task.
+    steps: Steps | None = None  # Rewarded environment steps per seed. Default: 600 to 2,000, by task.
     sparse: bool = False  # A reward of 1 on success and nothing before.
     predictor: Literal["reward", "value"] | None = None
     """What is learnt of a scene: its reward, or its value. Default: the value if rewards are sparse."""
