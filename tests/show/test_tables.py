@@ -50,7 +50,7 @@ def test_an_evaluated_run_has_neither_context_nor_steps(width, capsys):
 def test_the_suite_is_one_table(width, capsys):
     print_suite(list(read_suite(RESULTS)["solve"].values()))
     text = printed(capsys, width)
-    for number in ("over 2 seeds", "90.0%-95.0%", "834", "more distractors"):
+    for number in ("over 2 seeds", "90.0%-95.0%", "834", "clustering"):
         assert number in text
     assert ("random" in text) == (width >= 80)  # what to compare with has room there
 
