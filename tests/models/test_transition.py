@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import special
 
 from cobra_rl.config import VISION
 from cobra_rl.models import transition
@@ -56,7 +57,7 @@ def written_out(model, slots, action):
     click = transition.NEAR * (push[..., :2] - slots[..., :2])
     out = run_mlp(model.net, np.concatenate([slots, push, np.tanh(click)], axis=-1))
     own, near = transition.OWN_SCALE * out[..., :M], 1.0 - np.sum(click**2, axis=-1, keepdims=True)
-    touch = 1.0 / (1.0 + np.exp(-transition.TOUCH_SCALE * (near + out[..., M + 1 :])))
+    touch = special.expit(transition.TOUCH_SCALE * (near + out[..., M + 1 :]))
     delta = np.array(own)
     delta[..., :2] += touch * transition.LAW_SCALE * run_mlp(model.law, push)
     delta[..., :2] = np.clip(slots[..., :2] + delta[..., :2], -2.0, 2.0) - slots[..., :2]  # nothing leaves the frame
@@ -92,7 +93,7 @@ def test_slots_are_treated_alike(model, batch):
 def test_with_a_law_it_reads_the_click_from_where_the_slot_is():
     """Two slots, moved together with their click: what T_net reads of the click near the slot is the same."""
     model = LawTransition(LawConfig(hidden=(8,)), SIZES, PLACE, jax.random.key(0))
-    weights = model.net.layers[0].weight.at[:12].set(0.0)  # deaf to all but the click seen from the slot
+    weights = model.net.layers[0].weight.at[: M + 4].set(0.0)  # deaf to all but the click seen from the slot
     model = eqx.tree_at(lambda m: m.net.layers[0].weight, model, weights)
     slots, action = jax.random.normal(jax.random.key(1), (1, 2, M)), jnp.array([[0.4, 0.5, 0.2, 0.8]])
     moved = slots.at[..., :2].add(4 * 0.1)  # a tenth of the frame, right and up
