@@ -41,6 +41,7 @@ bench: .venv/test .venv/bench  ## measure the environment beside the real packag
 	$(BIN)/python benchmarks/vision.py
 	$(BIN)/python benchmarks/explore.py
 	$(BIN)/python benchmarks/task.py
+	$(BIN)/python benchmarks/mpo.py
 
 lint: .venv/test .venv/lint  ## ruff and pyright
 	$(BIN)/ruff check .

@@ -4,7 +4,8 @@
 
 One seed is measured: seeds of a run follow one another. The parts (encoding, search, learning, environment with its
 drawing) are timed one by one, on the same compiled code and with waiting after each; a step need not wait, so its time
-is not exactly their sum. Nothing else should run meanwhile.
+is not exactly their sum. `encode_64_ms` is the time of encoding 64 first scenes of the task. Nothing else should run
+meanwhile. `benchmarks/before_after.py` runs this for two states of the code by turns.
 """
 
 from cobra_rl.cli.process import use_huge_pages
@@ -71,7 +72,13 @@ def measure(world: WorldModel, task: str, seconds: float) -> dict[str, float]:
         "environment": rate(lambda: advance(state.key, state.env, action), seconds / 2),
     }
     total = sum(1.0 / value for value in parts.values())
-    return {"steps_per_second": whole} | {f"share_{name}": 1.0 / value / total for name, value in parts.items()}
+    shares = {f"share_{name}": 1.0 / value / total for name, value in parts.items()}
+    images = jax.vmap(lambda key: env.draw(env.initial(key)))(jax.random.split(state.key, 64))
+    times = {
+        "encode_1_ms": 1e3 / parts["encode"],
+        "encode_64_ms": 1e3 / rate(lambda: world.encode(images), seconds / 2),
+    }
+    return {"steps_per_second": whole} | times | shares
 
 
 def main() -> None:

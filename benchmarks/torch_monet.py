@@ -10,8 +10,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from cobra_rl.models.attention import OUTSIDE, SeededAttention
-from cobra_rl.models.component import CentredDecoder, GlimpseEncoder
+from cobra_rl.models import component
+from cobra_rl.models.attention import EMPTY, OUTSIDE, SeededAttention
+from cobra_rl.models.component import FactoredDecoder, FactoredEncoder
 from cobra_rl.models.monet import Monet
 from cobra_rl.models.vision import PLACE
 
@@ -46,13 +47,28 @@ def mlp(net, x):
 
 
 def conv(layer, x):
+    if layer.padding == "VALID":
+        return F.conv2d(x, layer.kernel, layer.bias)
     if layer.stride == 1:
-        y = F.conv2d(x, layer.kernel, padding=1)
-    else:
-        y = F.conv2d(F.pad(x, (0, 1, 0, 1)), layer.kernel, stride=layer.stride)
-    if layer.normalise:
-        y = F.instance_norm(y, eps=1e-5)
-    return y + layer.bias[None, :, None, None]
+        return F.conv2d(x, layer.kernel, layer.bias, padding=1)
+    return F.conv2d(F.pad(x, (0, 1, 0, 1)), layer.kernel, layer.bias, stride=layer.stride)
+
+
+def block(layer, x):
+    y = F.instance_norm(F.conv2d(x, layer.kernel, padding=1), eps=1e-5)
+    return F.relu(y + layer.bias[None, :, None, None])
+
+
+def monet_unet(net, x):
+    skips = []
+    for level, layer in enumerate(net.down):
+        x = block(layer, F.interpolate(x, scale_factor=0.5) if level else x)
+        skips.append(x)
+    flat = F.relu(mlp(net.bottom, x.permute(0, 2, 3, 1).reshape(x.shape[0], -1)))
+    x = flat.reshape(x.shape[0], *x.shape[2:], x.shape[1]).permute(0, 3, 1, 2)
+    for level, layer in enumerate(net.up):
+        x = block(layer, torch.cat([F.interpolate(x, scale_factor=2) if level else x, skips.pop()], 1))
+    return pointwise(net.out, x)[:, 0]
 
 
 def unet(net, x):
@@ -61,9 +77,6 @@ def unet(net, x):
         x = F.relu(conv(layer, F.avg_pool2d(x, 2) if level else x))
         skips.append(x)
     x = skips.pop()
-    if net.bottom is not None:
-        flat = F.relu(mlp(net.bottom, x.permute(0, 2, 3, 1).reshape(x.shape[0], -1)))
-        x = flat.reshape(x.shape[0], *x.shape[2:], x.shape[1]).permute(0, 3, 1, 2)
     for layer in net.up:
         x = F.relu(conv(layer, torch.cat([skips.pop(), F.interpolate(x, scale_factor=2)], 1)))
     return depth_to_space(pointwise(net.out, x), net.patch)[:, 0]
@@ -104,23 +117,29 @@ def attention(net, x, slots):
     if not isinstance(net, SeededAttention):
         scope, masks = torch.zeros(x.shape[0], *x.shape[2:]), []
         for _ in range(slots - 1):
-            logit = unet(net.unet, torch.cat([x, scope.clamp(min=-10.0)[:, None]], 1))
+            logit = monet_unet(net.unet, torch.cat([x, scope.clamp(min=-10.0)[:, None]], 1))
             masks.append(scope + F.logsigmoid(logit))
             scope = scope + F.logsigmoid(-logit)
         return torch.stack([*masks, scope], 1)
-    logit = alpha(net, x, torch.ones(x.shape[0], *x.shape[2:]), None)
+    logit = unet(net.background, space_to_depth(x, 2).contiguous(memory_format=torch.channels_last))
     masks, scope = [F.logsigmoid(logit)], F.logsigmoid(-logit)
     for _ in range(1, slots - 1):
+        if not torch.is_grad_enabled() and saliency(scope.exp()).max() <= EMPTY:
+            masks.append(torch.full_like(scope, 2 * OUTSIDE))
+            continue
         logit = glimpse(net, x, scope.exp().detach())
         masks.append(scope + F.logsigmoid(logit))
         scope = scope + F.logsigmoid(-logit)
     return torch.stack([*masks, scope], 1)
 
 
+def saliency(scope):
+    return F.avg_pool2d(scope[:, None], 5, 1, 2)[:, 0] * (scope + 0.01)
+
+
 def glimpse(net, x, scope):
     half, size = net.window // 2, x.shape[-1]
-    score = F.avg_pool2d(scope[:, None], 5, 1, 2)[:, 0] * (scope + 0.01)
-    flat = score.flatten(1).argmax(1)
+    flat = saliency(scope).flatten(1).argmax(1)
     seed = torch.stack([flat // size, flat % size], -1)
     seen = cut_windows(torch.cat([x, scope[:, None]], 1), seed, net.window)
     logit = alpha(net, seen[:, :3], seen[:, 3], seen[:, :3, half, half])
@@ -130,57 +149,92 @@ def glimpse(net, x, scope):
 
 
 def alpha(net, x, scope, color):
-    difference = torch.zeros_like(x) if color is None else x - color[:, :, None, None]
-    features = space_to_depth(torch.cat([x, difference, scope[:, None] - 0.5], 1), 2)
-    cells = features.shape[-1]
-    place = torch.zeros(2, cells, cells) if color is None else coordinates(cells)
-    seeded = torch.full((1, cells, cells), 0.0 if color is None else 1.0)
-    extra = torch.cat([place, seeded]).expand(x.shape[0], -1, -1, -1)
-    features = torch.cat([features, extra], 1).contiguous(memory_format=torch.channels_last)
+    features = space_to_depth(torch.cat([x, x - color[:, :, None, None], scope[:, None] - 0.5], 1), 2)
+    place = coordinates(features.shape[-1]).expand(x.shape[0], -1, -1, -1)
+    features = torch.cat([features, place], 1).contiguous(memory_format=torch.channels_last)
     return unet(net.unet, F.relu(conv(net.stem, features)))
 
 
 def posterior(model, x, mask):
     net = model.encoder
-    if isinstance(net, GlimpseEncoder):
-        out = glimpse_encoder(net, x, mask)
+    if isinstance(net, FactoredEncoder):
+        out = factored_encoder(net, x, mask)
     else:
         y = torch.cat([x, torch.log(mask + 1e-5)[:, None]], 1)
         for layer in net.convs:
             y = F.relu(conv(layer, y))
         out = mlp(net.head, y.permute(0, 2, 3, 1).reshape(x.shape[0], -1))
     mean, log_var = out.chunk(2, -1)
-    return mean, (log_var + model.config.log_var_init).clamp(-12.0, 4.0)
+    return mean, log_var.clamp(-12.0, 4.0)
 
 
-def glimpse_encoder(net, x, mask):
-    size = mask.shape[-1]
-    area = mask.sum((1, 2))[:, None]
-    share = mask / (area + 2.0)[:, None]
-    place = coordinates(size)
-    centroid = torch.einsum("bhw,chw->bc", share, place)
-    color = torch.einsum("bhw,bchw->bc", share, x)
+def factored_encoder(net, x, mask):
+    c, size = component, mask.shape[-1]
+    weight = mask**2
+    pixels = weight.sum((1, 2))[:, None]
+    share = weight * (pixels / (pixels**2 + 4.0))[:, None]
+    centroid = torch.einsum("bhw,chw->bc", share, coordinates(size))
+    bright = weight * x.amax(1) ** 2
+    light = bright.sum((1, 2))[:, None]
+    color = torch.einsum("bhw,bchw->bc", bright, x) * light / (light**2 + 4.0)
+    large = torch.tanh(torch.log(pixels / size**2 + c.AREA / 32.0) - np.log(c.AREA))
+    real, imaginary, profile, cut = harmonics(net, share, centroid)
+    strength = torch.sqrt(real**2 + imaginary**2 + 1e-6)[:, :, 1:]
+    parts = (c.RINGS, len(c.ORDERS) - 1, net.latents - c.SHAPE, net.latents)
+    read = mlp(net.head, features(8.0 * profile, 8.0 * strength, large))
+    shift, symmetry, shape, log_noise = read.split(parts, -1)
+    toward = torch.stack([(part[:, :, 0] * shift).sum(-1) for part in (real, imaginary)], -1)
+    radii = torch.tensor(c.RADII, dtype=x.dtype)[:, None]
+    phase = torch.stack([(part[:, :, 1:] * radii).sum(1) for part in (real, imaginary)], -1)
+    phase = phase / (torch.linalg.norm(phase + 1e-6, dim=-1, keepdim=True) + 0.02)
+    angle = (symmetry.softmax(-1)[..., None] * phase).sum(1)
+    fixes = cut * mlp(net.border, features(8.0 * profile, 8.0 * real, 8.0 * imaginary, centroid, large))
+    place = PLACE.from_canvas(centroid + 0.25 * toward) + fixes[:, :2]
+    looks = torch.cat([2.0 * large, 1.4 * angle, shape], -1) + fixes[:, 2:]
+    log_noise = torch.logaddexp((log_noise - 4.0).clamp(-12.0, 8.0), 4.0 * torch.log(c.PIXELS / (pixels + 0.1)))
+    mean = torch.cat([place, color_factors(color), looks], -1) * torch.sigmoid(-log_noise)
+    return torch.cat([mean, F.logsigmoid(log_noise)], -1)
+
+
+def features(*parts):
+    return torch.cat([part.flatten(1) for part in parts], -1)
+
+
+def harmonics(net, share, centroid):
+    c, size, window = component, share.shape[-1], net.window
     at = ((torch.stack([-centroid[:, 1], centroid[:, 0]], -1).detach() + 1) / 2 * size).round().clamp(0, size).long()
     corner = torch.stack([at[:, 1] * 2.0 / size - 1.0, 1.0 - at[:, 0] * 2.0 / size], -1)
-    seen = cut_windows(mask[:, None], at, net.window).flatten(1)
-    offset = (8.0 * (place - centroid[:, :, None, None])).clamp(-2.5, 2.5)
-    u, v = offset[:, 0], offset[:, 1]
-    real, imaginary, moments = u, v, []
-    for scale in (1.0, 1.0, 2.0):
-        real, imaginary = real * u - imaginary * v, real * v + imaginary * u
-        moments.append(torch.tanh(scale * torch.stack([(p * share).sum((1, 2)) for p in (real, imaginary)], -1)))
-    second, third, fourth = moments
-    summary = torch.cat([color, third, fourth], -1)
-    shift = 0.25 * size * (corner - centroid)
-    everything = torch.cat([seen, shift, centroid, summary, second, torch.log(area + 2.0) / 4.0], -1)
-    mean, log_var = mlp(net.head, everything).chunk(2, -1)
-    return torch.cat([mean + torch.cat([PLACE.from_canvas(centroid), linear(net.skip, summary)], -1), log_var], -1)
+    seen = cut_windows(share[:, None], at, window).flatten(1)
+    place = coordinates(window).flatten(1).T * window / size + corner[:, None]
+    offset = c.SPRITE * (place - centroid[:, None])
+    radius = torch.sqrt((offset**2).sum(-1) + 1e-4)
+    rings = F.relu(1.0 - (radius[..., None] - torch.tensor(c.RADII, dtype=share.dtype)).abs() / (1.5 * c.RADII[0]))
+    near = radius < c.RADII[-1]
+    outside = ((place.abs().amax(-1) > 1.0) & near).sum(-1) / near.sum(-1)
+    x, y = offset[..., 0] / radius, offset[..., 1] / radius
+    waves, real, imaginary = [], x, y
+    for _ in c.ORDERS:
+        waves.append((real, imaginary))
+        real, imaginary = real * x - imaginary * y, real * y + imaginary * x
+    mass = seen[..., None] * rings
+    real, imaginary = (torch.einsum("bpj,bpn->bjn", mass, torch.stack(part, -1)) for part in zip(*waves, strict=True))
+    return real, imaginary, mass.sum(1), (8.0 * outside).clamp(max=1.0)[:, None]
+
+
+def color_factors(color):
+    red, green, blue = color.T
+    plane = torch.stack([red - 0.5 * (green + blue), 0.75**0.5 * (green - blue)], -1)
+    chroma = torch.sqrt((plane**2).sum(-1, keepdim=True) + 1e-8)
+    value = color.amax(-1, keepdim=True)
+    hue = 1.4 * plane * chroma / (chroma**2 + 0.05**2)
+    saturation = chroma * value / (value**2 + 0.05**2)
+    return torch.cat([hue, 4.0 * (saturation - 0.65), 2.5 * (value - 0.95)], -1)
 
 
 def decoder(net, z):
-    if isinstance(net, CentredDecoder):
+    if isinstance(net, FactoredDecoder):
         cells = net.size // net.patch
-        planes = mlp(net.half_planes, z).reshape(z.shape[0], 3, -1)
+        planes = mlp(net.half_planes, z[:, component.SIZE :]).reshape(z.shape[0], 3, -1)
         direction = 4.0 * planes[:, :2]
         bias = planes[:, 2] - torch.einsum("bc,bcf->bf", PLACE.canvas(z), direction)
         place = coordinates(cells).flatten(1).T
@@ -188,15 +242,19 @@ def decoder(net, z):
         for layer in net.layers:
             x = F.relu(linear(layer, x))
         x = linear(net.out, x).transpose(1, 2).reshape(z.shape[0], -1, cells, cells)
-        x = depth_to_space(x, net.patch)
+        logit, light = depth_to_space(x, net.patch).unbind(1)
+        color = mlp(net.color, z[:, component.HUE : component.SIZE])
+        return torch.sigmoid(light + 3.0)[:, None] * color[:, :, None, None], logit
     else:
-        first = torch.einsum("chw,cf->fhw", coordinates(net.size), net.place_in)
-        x = F.relu(first + linear(net.latent_in, z)[:, :, None, None])
-        x = x.contiguous(memory_format=torch.channels_last)
-        for layer in net.layers:
+        first, *others = net.layers
+        side = net.size + 2 * len(net.layers)
+        place = F.conv2d(coordinates(side)[None] * side / (side - 1), first.kernel[:, z.shape[1] :])
+        latents = z @ first.kernel[:, : z.shape[1]].sum((2, 3)).T + first.bias
+        x = F.relu(place + latents[:, :, None, None]).contiguous(memory_format=torch.channels_last)
+        for layer in others:
             x = F.relu(conv(layer, x))
         x = pointwise(net.out, x)
-    return x[:, :3], x[:, 3]
+        return x[:, :3], x[:, 3]
 
 
 def preprocess(model, images):

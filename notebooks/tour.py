@@ -76,8 +76,9 @@ _ = row([spriteworld.render(state, 256, action=action), after.image], ["the acti
 # %% [markdown]
 # ## Look
 #
-# The vision module is MONet. Its encoder V_enc turns an image into eight *slots* of eight numbers (latents) each. There
-# is a slot for each thing, and some are left over. Nobody told it what a thing is.
+# The vision module is MONet. Its encoder V_enc turns an image into eight *slots* of twelve numbers (latents) each.
+# There is a slot for each thing, and some are left over: their latents are near 0. Nobody told it which pixels make a
+# thing.
 #
 # What was learnt without reward is one *world model*: it can look (`encode`), draw (`decode`), `imagine` and `propose`.
 
@@ -88,7 +89,7 @@ print("slots:", slots.shape)
 print(np.round(np.asarray(slots), 1))
 
 # %% [markdown]
-# The decoder V_dec draws a scene from slots. What it draws from 64 numbers is close to the image: little was lost.
+# The decoder V_dec draws a scene from slots. What it draws from 96 numbers is close to the image: little was lost.
 
 # %%
 scene = world.decode(slots[None])
@@ -106,11 +107,13 @@ alone = np.asarray(scene.components[0] * scene.masks[0][..., None])
 _ = row(alone, [f"slot {k}: {area:.0f} px" for k, area in enumerate(areas)], size=1.4)
 
 # %% [markdown]
-# What do the numbers mean? In the shipped world the first two are a place, from -2 to 2 across the frame. That much was
-# built in (the paper's vision module has to find it out), so we can ask the slots where they are. The crosses are where
-# the slots of sprites say they are.
+# What do the numbers mean? In the shipped world each belongs to one factor of a thing: its place, hue, saturation,
+# brightness, size, angle or shape. That much was built in (the paper's vision module has to find it out), so we can ask
+# the slots where they are; a place is from -2 to 2 across the frame. The crosses are where the slots of sprites say
+# they are.
 
 # %%
+print("latents:", ", ".join(world.vision.latent_names))
 sprite_slots = np.nonzero((areas > 20) & (areas < 1000))[0]  # neither empty nor the background
 where = world.vision.place  # from latents to the world's coordinates and back
 places = np.asarray(where.of(slots))

@@ -11,10 +11,16 @@ from jaxtyping import install_import_hook
 
 install_import_hook("cobra_rl", "beartype.beartype")
 
+# Of XLA's ways from HLO to machine code the older one takes half the time, and so does code that is not cut in parts.
+QUICK = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+MOST_MEMORY = 2e9  # bytes; a module adds up to one more gigabyte, and there are two workers
+
 
 def pytest_configure(config):
     """Compiling is most of the tests' time: it is done fast instead of well, and once for all processes and runs."""
     cache = os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
+    if QUICK not in (flags := os.environ.get("XLA_FLAGS", "")):
+        os.environ["XLA_FLAGS"] = f"{flags} {QUICK}".strip()
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # of processes that tests start
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     jax.config.update("jax_compilation_cache_dir", cache)
@@ -72,6 +78,15 @@ def debug_world(debug_vision, tmp_path_factory):
 
 @pytest.fixture(scope="module", autouse=True)
 def _forget_compiled_code():
-    """Compiled code of one module is of little use to the next, and all of it together takes gigabytes."""
+    """Compiled code of one module is of some use to the next, but all of it together takes gigabytes."""
     yield
-    jax.clear_caches()
+    if _resident_memory() > MOST_MEMORY:
+        jax.clear_caches()
+
+
+def _resident_memory() -> float:
+    """How much memory this process takes now, in bytes; infinite where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return float("inf")

@@ -53,7 +53,7 @@ def test_watch_films_the_shipped_agent_beside_what_it_sees_and_imagines(tmp_path
         (["play-random", "sortin"], "sortin"),
         (["play", "--port", "-1"], "--port is -1; it must be a whole number from 0 to 65,535"),
         (["play", "--run", "nowhere"], "nowhere is no run of `cobra solve`"),
-        (["sovle", "sorting"], "There is no command 'sovle'; choose one of solve, watch"),
+        (["sovle", "sorting"], "There is no command 'sovle'; choose one of solve, baseline, watch"),
         (["train"], "Did you mean 'train vision'?"),
         (["solve"], "Name a task (goal_finding_new_shape"),
         (["solve", "sorting", "--world", "nowhere"], "nowhere is no world: it has no world.json"),

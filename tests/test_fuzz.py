@@ -33,6 +33,9 @@ from cobra_rl.models.monet import MonetConfig
 from cobra_rl.models.reward import RewardConfig
 from cobra_rl.models.transition import LawConfig, TransitionConfig
 from cobra_rl.models.world import make_vision
+from cobra_rl.players import BaselineSettings, player_settings
+from cobra_rl.runtime.storage import write_json
+from cobra_rl.runtime.typed import to_json
 from cobra_rl.runtime.weights import WEIGHTS, WeightsError, load_weights, read_config
 from cobra_rl.show.figures.tasks import learning_curve
 from cobra_rl.show.results import RESULTS, read_explore, read_log, read_suite, read_vision
@@ -95,9 +98,10 @@ def assert_sentence(text, *words):
 SPRITE = SpriteDistribution()
 MADE = [
     config.VISION["debug"], config.EXPLORE["debug"], config.TASK["debug"], config.Stage(1.0, 2), MonetConfig(),
+    config.BASELINE["debug"], config.BASELINE["debug"].networks,
     TransitionConfig(), LawConfig(), ExplorationConfig(), RewardConfig(), Problem("sorting"), SPRITE,
     EnvSpec("own", ((SPRITE,),), NoReward(), 5), FindGoal(), Clustering(((0.0, 0.1), (0.5, 0.6))), Sum((FindGoal(),)),
-    TaskSettings(Problem("sorting"), WorldUsed("abc")),
+    TaskSettings(problem=Problem("sorting"), world=WorldUsed("abc")),
 ]  # fmt: skip
 FIELDS = [(made, field.name) for made in MADE for field in dataclasses.fields(made)]
 NUMBERS = {int: [10**30, -(10**30), 0.5], float: [math.nan, math.inf, -math.inf, 1e308, np.float64("nan"), 10**400]}
@@ -205,6 +209,21 @@ def run(debug_world, tmp_path_factory):
 def test_a_damaged_run_json(run, data):
     with damaged(run / "run.json", data):
         Agent.settings(run)
+
+
+BASELINE_RUN = BaselineSettings(
+    problem=Problem("sorting"), agent="mpo_raw", config=config.BASELINE["debug"], world=None, phase="baseline", steps=8
+)
+
+
+@given(st.data())
+@tries(60)
+def test_a_damaged_run_json_of_a_baseline(tmp_path_factory, data):
+    run = tmp_path_factory.mktemp("baseline")
+    write_json(run / "run.json", {"settings": to_json(BASELINE_RUN)})
+    assert player_settings(run) == BASELINE_RUN
+    with damaged(run / "run.json", data):
+        player_settings(run)
 
 
 @given(st.data())

@@ -26,7 +26,7 @@ def test_a_python_block_runs_alone(block, monkeypatch, tmp_path, debug_world):
         assert namespace["images"].shape == (1024, 64, 64, 3)
     if "imagined" in block:
         assert namespace["actions"].shape == (128, 4)
-        assert namespace["imagined"].slots.shape == (8, 8, 8)
+        assert namespace["imagined"].slots.shape == (8, 8, 12)
     if "make_vec" in block:
         assert namespace["envs"].num_envs == 64
 

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Key
 
 from cobra_rl.agents.base import Policy
 from cobra_rl.agents.cobra import CobraParams, choose_batch, cobra_policy, reward_weights
-from cobra_rl.bounds import Checked, Count, Seed, Share, Width, conform, from_json
+from cobra_rl.bounds import Checked, Count, Often, Seed, Share, Width, conform, from_json
 from cobra_rl.config import TASK, TaskConfig
 from cobra_rl.environments import Problem, as_environment
 from cobra_rl.models.reward import Reward, RewardConfig
@@ -26,6 +26,11 @@ from cobra_rl.spriteworld.names import MODES
 from cobra_rl.worlds import SHIPPED, WEIGHTS, find_world, load_world, world_record, world_sha256
 
 TASKS = WEIGHTS / "tasks"  # a small run of `cobra solve` each
+OTHER_COMMANDS = {  # by phase
+    "vision": "cobra train vision",
+    "explore": "cobra train explore",
+    "baseline": "cobra baseline",
+}
 _choose = eqx.filter_jit(choose_batch)
 
 
@@ -37,18 +42,33 @@ class WorldUsed(Checked):
     path: str = ""
 
 
-@dataclass(frozen=True)
-class TaskSettings(Checked):
-    """What run.json says that a run of `cobra solve`, or a saved agent, was asked for."""
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(Checked):
+    """What run.json says that a run that learns a task was asked for, whoever learns."""
 
     problem: Problem
-    world: WorldUsed
-    config: TaskConfig = field(default_factory=TaskConfig)
-    phase: Literal["task"] = "task"
     steps: Count | None = None  # None: an agent that `Agent.save` left
     first_seed: Seed = 0
     seed_count: Count = 1
     final: Count | None = None
+    check_every: Often = 0  # steps between two checks of the greedy agent; 0: none
+
+    def weights_of(self, folder: Path, seed: int | None, kind: str) -> Path:
+        """Return where the weights of a seed (by default the first) of a run lie; refuse if there are none yet."""
+        seed = self.first_seed if seed is None else conform(Seed, seed, "seed")
+        path = folder / f"seed{seed}" / kind
+        if not path.is_dir():
+            raise FileNotFoundError(f"{folder} holds no agent of seed {seed} yet: {path} is missing.")
+        return path
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSettings(RunSettings):
+    """What a run of `cobra solve`, or a saved agent, was asked for."""
+
+    world: WorldUsed
+    config: TaskConfig = field(default_factory=TaskConfig)
+    phase: Literal["task"] = "task"
 
 
 class Agent:
@@ -80,6 +100,11 @@ class Agent:
     def params(self) -> CobraParams:
         """What `policy` needs."""
         return CobraParams(self.world, self.predictor)
+
+    @property
+    def name(self) -> str:
+        """What it learnt, as folders and films are called."""
+        return (self.problem or Problem("unknown")).name(self.config.value)
 
     def act(self, image: np.ndarray | Array, epsilon: float = 0.0) -> Float[np.ndarray, " A"]:
         """Choose an action in [0, 1] in view of a picture, uint8 [H, W, 3]; see `act_batch`."""
@@ -119,11 +144,7 @@ class Agent:
         """
         folder = Path(run)
         settings = cls.settings(folder)
-        seed = settings.first_seed if seed is None else conform(Seed, seed, "seed")
-        path = folder / f"seed{seed}" / "reward"
-        if not path.is_dir():
-            raise FileNotFoundError(f"{folder} holds no agent of seed {seed} yet: {path} is missing.")
-        place = _world_of(folder, settings.world, world)
+        path, place = settings.weights_of(folder, seed, "reward"), world_of(folder, settings.world, world)
         entries, where = read_config(path, "reward"), str(path / "config.json")
         latents = conform(Width, entries.pop("latents", None), f"{where}, latents,")
         reward_config = from_json(RewardConfig, entries, where)
@@ -134,12 +155,16 @@ class Agent:
         return cls(known, predictor, settings.config, settings.problem, None if place == SHIPPED else place)
 
     @classmethod
-    def pretrained(cls, task: str) -> "Agent":
-        """Load the agent that learnt a task of the suite (paper variant), as shipped with the package."""
-        if not isinstance(task, str) or not (TASKS / task / "run.json").is_file():
+    def pretrained(cls, task: str, variant: str = "paper") -> "Agent":
+        """Load the agent that learnt a task of the suite, as shipped with the package.
+
+        Variant "paper" learnt by the paper's rules, "released" by those of the public package 1.0.2.
+        """
+        folder = TASKS / str(task) if variant == "paper" else TASKS / f"{task}-{variant}"
+        if not all(isinstance(name, str) for name in (task, variant)) or not (folder / "run.json").is_file():
             shipped = ", ".join(sorted(path.name for path in TASKS.iterdir() if path.is_dir()))
-            raise ValueError(f"No agent is shipped for {task!r}; there is one for each of {shipped}.")
-        return cls.load(TASKS / task)
+            raise ValueError(f"No agent is shipped for {task!r}, {variant!r}; there is one for each of {shipped}.")
+        return cls.load(folder)
 
     @classmethod
     def learn(
@@ -179,16 +204,23 @@ class Agent:
     @staticmethod
     def settings(run: str | Path) -> TaskSettings:
         """Return what a run was asked for; a run.json of any other form is refused."""
-        path = Path(run) / "run.json"
-        if not path.exists():
-            raise FileNotFoundError(f"{run} is no run of `cobra solve`: it has no run.json.")
-        settings = read_json(path).get("settings")
-        if isinstance(settings, dict) and settings.get("phase") in ("vision", "explore"):
-            raise ValueError(f"{run} is no run of `cobra solve`, but of `cobra train {settings['phase']}`.")
-        return from_json(TaskSettings, settings, f"{path}, settings,")
+        phase, settings = recorded(run)
+        if phase in OTHER_COMMANDS:
+            raise ValueError(f"{run} is no run of `cobra solve`, but of `{OTHER_COMMANDS[phase]}`.")
+        return from_json(TaskSettings, settings, f"{Path(run) / 'run.json'}, settings,")
 
 
-def _world_of(folder: Path, recorded: WorldUsed, given: str | Path | None) -> Path:
+def recorded(run: str | Path) -> tuple[str, Any]:
+    """Return the phase that a run is of, and all settings that it recorded, not checked yet."""
+    path = Path(run) / "run.json"
+    if not path.exists():
+        raise FileNotFoundError(f"{run} is no run of `cobra solve`: it has no run.json.")
+    settings = read_json(path).get("settings")
+    phase = settings.get("phase") if isinstance(settings, dict) else None
+    return phase if isinstance(phase, str) else "", settings
+
+
+def world_of(folder: Path, recorded: WorldUsed, given: str | Path | None) -> Path:
     """Find the world that a run used: where it is said to be, beside the run, or where the run recorded it."""
     if given is not None:
         candidates = [Path(given)]

@@ -62,6 +62,7 @@ class Output:
 
 
 Count = Annotated[int, Bounds(1, 10**8)]
+Often = Annotated[int, Bounds(0, 10**8)]  # steps between two of something; 0: never
 Width = Annotated[int, Bounds(1, 8192)]  # units of a layer
 Share = Annotated[float, Bounds(0.0, 1.0)]
 NonNegative = Annotated[float, Bounds(0.0, 1e12)]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from cobra_rl.bounds import Bounds, Checked, Count, NonNegative, Positive, Share
+from cobra_rl.models.actor_critic import ActorCriticConfig
 from cobra_rl.models.exploration import ExplorationConfig
 from cobra_rl.models.monet import MonetConfig
 from cobra_rl.models.reward import RewardConfig
@@ -55,8 +56,8 @@ class VisionConfig(Checked):
 
 
 _LAPTOP_MODEL = MonetConfig(
-    attention_channels=(24, 48, 64), attention_window=32, encoder_window=24, encoder_hidden=128, log_var_init=-4.0,
-    decoder_width=48, decoder_patch=2,
+    latents=12, rgb_scale=(1.0, 1.0, 1.0), attention_channels=(16, 32, 48), attention_window=32,
+    encoder_window=24, encoder_hidden=64, decoder_width=32, decoder_patch=2,
 )  # fmt: skip
 _DEBUG_MODEL = dataclasses.replace(
     _LAPTOP_MODEL, slots=4, attention_channels=(8, 8), decoder_width=8, decoder_layers=1, encoder_hidden=16
@@ -65,7 +66,7 @@ _DEBUG_MODEL = dataclasses.replace(
 VISION: dict[str, VisionConfig] = {
     "paper": VisionConfig(),
     "laptop": VisionConfig(
-        model=_LAPTOP_MODEL, steps=24_000, batch=8,
+        model=_LAPTOP_MODEL, steps=12_000, batch=8,
         optimiser="adam", learning_rate=2.5e-3, warmup=200, decay_from=0.3, clip=5000.0, average=0.998,
         beta=((0.2, 0.1), (0.45, 0.5)), gamma=((0.2, 0.5), (0.45, 1.0)),
         stages=(Stage(0.06, 2, 4), Stage(0.11, 4, 6), Stage(1.0, 6)),
@@ -140,6 +141,8 @@ class TaskConfig(Checked):
     batch: Batch = 16  # remembered scenes per gradient step
     learning_rate: Positive = 1e-3  # learning rate of the reward predictor
     weight_decay: NonNegative = 0.0  # weight decay of AdamW
+    difference_decay: NonNegative = 0.6  # weight decay of what R_pair makes of differences, if it reads them
+    dreams: Share = 0.0  # share of remembered scenes that are learnt as T imagined them (not in the paper)
     shuffle: bool = False  # slots of remembered scenes come in a random order: a scene has none
     reward_unit: Positive = 10.0  # rewards are learnt in this unit (not in the paper)
     reward_cap: float | None = None  # reward targets are clipped here; above it a task is solved anyway
@@ -152,6 +155,83 @@ class TaskConfig(Checked):
 
 TASK: dict[str, TaskConfig] = {
     "paper": TaskConfig(),
-    "laptop": TaskConfig(learning_rate=3e-3, weight_decay=0.2, shuffle=True, reward_cap=5.0),
+    "laptop": TaskConfig(
+        reward=RewardConfig(whole=(), difference=True),
+        batch=32,
+        dreams=0.5,
+        learning_rate=3e-3,
+        weight_decay=0.2,
+        shuffle=True,
+        reward_cap=5.0,
+    ),
     "debug": TaskConfig(reward=RewardConfig(pair=(16, 16), whole=(16,)), proposals=8, updates=2, batch=4, memory=1000),
 }
+
+
+@dataclass(frozen=True)
+class BaselineConfig(Checked):
+    """MPO, the paper's model-free baseline. The defaults are the paper's, where it gives them."""
+
+    features: Literal["pixels", "slots"] = "pixels"  # what actor and critic see: pictures, or the world model's slots
+    policy: Literal["raw", "deformed"] = "raw"  # actions as they are, or deformed by the exploration policy
+    networks: ActorCriticConfig = dataclasses.field(default_factory=ActorCriticConfig)
+    epsilon: Positive = 0.2  # bound on the KL of the E-step
+    epsilon_penalty: Positive = 1e-3  # the same, of the objective to stay within [0, 1] (not in the paper)
+    epsilon_mean: Positive = 1e-2  # bound on the KL of the policy's mean, shared by the dimensions of the action
+    epsilon_scale: Positive = 1e-5  # bound on the KL of the policy's scale
+    first_duals: tuple[float, float, float] = (1.0, 1.0, 10.0)  # temperature, multipliers of mean and scale, at first
+    samples: Annotated[int, Bounds(1, 1024)] = 20  # actions drawn in each scene of a batch
+    discount: Share = 0.99  # discount of rewards to come
+    target_every: Count = 200  # updates between two copies of the target networks
+    batch: Batch = 512  # transitions per update
+    replay_ratio: Positive = 2.0  # transitions drawn for learning per environment step
+    learning_rate: Positive = 3e-4  # learning rate of actor and critic
+    dual_rate: Positive = 1e-2  # learning rate of temperatures and multipliers
+    reward_unit: Positive = 10.0  # rewards are learnt in this unit
+    reward_cap: float | None = None  # rewards are clipped here; above it a task is solved anyway
+    capacity: Count = 1_000_000  # transitions that the replay holds
+    first: Count = 1000  # environment steps before learning begins
+    envs: Batch = 32  # environments played side by side in this process
+    save_every: Count = 20_000  # environment steps between two checkpoints
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.capacity < self.envs:
+            raise ValueError(f"capacity of BaselineConfig is {self.capacity}; it must be at least envs ({self.envs}).")
+
+    @property
+    def name(self) -> str:
+        """Which of the four baselines this is, as results call it."""
+        return BASELINES[self.features, self.policy]
+
+    @property
+    def uses_world(self) -> bool:
+        """Whether a world model is used at all."""
+        return self.name != "mpo_raw"
+
+
+BASELINES = {  # the paper's "MPO raw" and "MPO handheld", and the two in between
+    ("pixels", "raw"): "mpo_raw",
+    ("slots", "raw"): "mpo_features",
+    ("pixels", "deformed"): "mpo_policy",
+    ("slots", "deformed"): "mpo_handheld",
+}
+
+BASELINE: dict[str, BaselineConfig] = {
+    "paper": BaselineConfig(),
+    "laptop": BaselineConfig(
+        networks=ActorCriticConfig(
+            slot_critic=(128, 128), slot_critic_whole=(128,),
+            channels=(64, 64), patches=(4, 2), shrink=2, shared=True,
+        ),
+        epsilon_mean=5e-2, epsilon_scale=1e-3, samples=16, discount=0.95, target_every=25, batch=256,
+        learning_rate=1e-3, replay_ratio=16.0, reward_cap=5.0, capacity=200_000, envs=64,
+    ),
+    "debug": BaselineConfig(
+        networks=ActorCriticConfig(
+            slot_actor=(8,), slot_actor_whole=(8,), slot_critic=(8,), slot_critic_whole=(8,),
+            channels=(4,), hidden=(8,), shrink=4,
+        ),
+        samples=4, target_every=2, batch=8, replay_ratio=4.0, capacity=64, first=8, envs=4, save_every=40,
+    ),
+}  # fmt: skip

@@ -90,11 +90,11 @@ class Problem(Checked):
     exploration_policy: bool = True  # else the planner proposes uniformly random actions
     env: str | None = None  # module:name of an environment of one's own
 
-    def name(self, value: bool) -> str:
-        """Name a folder for runs of it; `value`: a value predictor is learnt."""
+    def name(self, value: bool = False, agent: str = "") -> str:
+        """Name a folder for runs of it; `value`: a value predictor is learnt; `agent`: by whom, if not by COBRA."""
         options = {"released": self.variant == "released", "sparse": self.sparse}
         options |= {("reward", "value")[value]: value != self.sparse, "uniform": not self.exploration_policy}
-        return "-".join([self.task, *(name for name, chosen in options.items() if chosen)])
+        return "-".join([self.task, *([agent] if agent else []), *(name for name, chosen in options.items() if chosen)])
 
     def environments(self) -> dict[str, Environment]:
         """Return the environments to learn in and to be tested in, by mode."""

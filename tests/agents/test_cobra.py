@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,20 +15,20 @@ from cobra_rl.models.reward import Reward, Step
 from cobra_rl.spriteworld import make
 from cobra_rl.worlds import load_world
 
-ROWS, SLOTS = 64, 4
+ROWS, SLOTS, M = 64, 4, 12
 
 
 def memory(seed: int) -> Memory:
     """Scenes whose reward depends on the things in them; the first slot always holds the largest."""
-    slots = jax.random.normal(jax.random.key(seed), (ROWS, SLOTS, 8))
+    slots = jax.random.normal(jax.random.key(seed), (ROWS, SLOTS, M))
     slots = jnp.take_along_axis(slots, jnp.argsort(-slots[..., :1], axis=1), axis=1)
     steps = Step(slots, jnp.zeros(ROWS), jnp.zeros((ROWS, 4)), slots, slots[..., 0].max(1), jnp.zeros(ROWS, bool))
-    return Memory(steps, jnp.array(ROWS))
+    return Memory(steps, slots, jnp.array(ROWS))
 
 
 def learnt(world, shuffle: bool, seed: int) -> Reward:
     config = dataclasses.replace(TASK["debug"], shuffle=shuffle, updates=400, batch=16, learning_rate=3e-3, memory=ROWS)
-    predictor = Reward(config.reward, 8, jax.random.key(seed))
+    predictor = Reward(config.reward, M, jax.random.key(seed))
     state = CobraState(predictor, predictor, _adam(config).init(predictor), memory(seed + 1))
     return Cobra(config).learn(world, state, jax.random.key(seed + 2))[0].predictor
 
@@ -51,7 +52,7 @@ def test_with_shuffled_slots_a_scene_is_worth_the_same_in_any_order(world):
 
 
 def test_shuffling_keeps_a_slot_and_what_became_of_it_together():
-    slots = jnp.arange(2 * SLOTS * 8.0).reshape(2, SLOTS, 8)
+    slots = jnp.arange(2.0 * SLOTS * M).reshape(2, SLOTS, M)
     steps = Step(slots, jnp.zeros(2), jnp.zeros((2, 4)), slots + 1.0, jnp.zeros(2), jnp.zeros(2, bool))
     shuffled = shuffle_slots(steps, jax.random.key(0))
     np.testing.assert_array_equal(shuffled.next_slots, shuffled.slots + 1.0)
@@ -59,9 +60,35 @@ def test_shuffling_keeps_a_slot_and_what_became_of_it_together():
     assert not np.array_equal(shuffled.slots, slots)
 
 
+def test_a_share_of_the_remembered_scenes_is_learnt_as_imagined(world):
+    """What was seen is worth nothing, and what was imagined instead is worth its reward: only dreams can teach that."""
+    errors = {}
+    for dreams in (0.0, 1.0):
+        learning = {"updates": 300, "batch": 16, "learning_rate": 3e-3, "memory": ROWS}
+        config = dataclasses.replace(TASK["debug"], dreams=dreams, **learning)
+        kept = memory(1)
+        seen = kept.steps._replace(next_slots=jnp.zeros_like(kept.steps.slots))
+        predictor = Reward(config.reward, M, jax.random.key(0))
+        state = CobraState(predictor, predictor, _adam(config).init(predictor), kept._replace(steps=seen))
+        model = Cobra(config).learn(world, state, jax.random.key(2))[0].predictor
+        errors[dreams] = float(np.mean((model(kept.imagined) - seen.next_reward) ** 2))
+    assert errors[1.0] < 0.1 < 0.3 < errors[0.0]
+
+
+def test_weights_of_differences_decay_faster():
+    config = dataclasses.replace(TASK["laptop"], weight_decay=0.0, difference_decay=1.0, learning_rate=0.1)
+    reward = Reward(config.reward, M, jax.random.key(0))
+    model = eqx.tree_at(lambda model: model.apart, reward, jnp.ones_like(reward.apart))
+    optimiser = _adam(config)
+    still = jax.tree.map(jnp.zeros_like, model)
+    updates, _ = optimiser.update(still, optimiser.init(model), model)
+    np.testing.assert_allclose(updates.apart, -0.1, rtol=1e-6)
+    np.testing.assert_array_equal(updates.pair.layers[0].weight, 0.0)
+
+
 def test_rewards_are_remembered_in_their_unit_and_up_to_the_cap(world):
     agent = Cobra(dataclasses.replace(TASK["debug"], reward_cap=5.0, reward_unit=10.0))
-    slots = jnp.zeros((3, 8))
+    slots = jnp.zeros((3, M))
     state = agent.init(jax.random.key(0), world, slots)
     experience = Experience(slots, jnp.float32(-3.0), jnp.full(4, 0.5), slots + 1.0, jnp.float32(9.0), jnp.array(True))
     after, metrics = agent.update(world, state, experience, jax.random.key(1))
@@ -69,13 +96,15 @@ def test_rewards_are_remembered_in_their_unit_and_up_to_the_cap(world):
     np.testing.assert_allclose(after.memory.steps.reward[0], -0.3, rtol=1e-6)
     np.testing.assert_allclose(after.memory.steps.next_reward[0], 0.5, rtol=1e-6)
     np.testing.assert_array_equal(after.memory.steps.next_slots[0], slots + 1.0)
+    imagined = world.imagine(slots[None], experience.action[None]).slots[0]
+    np.testing.assert_allclose(after.memory.imagined[0], imagined, atol=1e-5)
     assert np.isfinite(metrics["loss"])
 
 
 def test_it_waits_for_the_first_reward(world):
     """Until then all proposals are alike, afterwards the best is taken."""
     config = dataclasses.replace(TASK["debug"], wait_for_reward=True, epsilon=0.0, proposals=32)
-    agent, slots = Cobra(config), jax.random.normal(jax.random.key(5), (3, 8))
+    agent, slots = Cobra(config), jax.random.normal(jax.random.key(5), (3, M))
     state = agent.init(jax.random.key(0), world, slots)
     rewarded = state.memory.steps.next_reward.at[0].set(1.0)
     later = state._replace(memory=state.memory._replace(steps=state.memory.steps._replace(next_reward=rewarded)))

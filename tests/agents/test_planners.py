@@ -15,7 +15,7 @@ from cobra_rl.config import EXPLORE, TASK, VISION
 from cobra_rl.models.transition import Change, TransitionConfig, TransitionModel
 from cobra_rl.models.world import WorldModel, make_exploration, make_vision
 
-SLOTS = jnp.full((3, 8), 0.5)
+SLOTS = jnp.full((3, 12), 0.5)
 
 
 class TowardsTheClick(TransitionModel):

@@ -172,7 +172,8 @@ def test_in_other_environments_vision_is_scored_by_its_reconstruction():
 
 def test_scenes_are_fixed_held_out_and_full():
     env = make("exploration")
-    scenes, again, other = fixed_scenes(env, 60), fixed_scenes(env, 60), fixed_scenes(env, 60, seed=1)
+    scenes, other = fixed_scenes(env, 60), fixed_scenes(env, 60, seed=1)
+    again = fixed_scenes.__wrapped__(env, 60)  # drawn once more
     np.testing.assert_array_equal(scenes.images, again.images)
     assert not np.array_equal(scenes.images, other.images)
     assert scenes.images.shape == (60, 64, 64, 3)

@@ -12,25 +12,53 @@ from cobra_rl.models import nets
 KEY = jax.random.key(0)  # keys are values: nothing that a test draws changes what another draws
 
 
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
 @pytest.mark.parametrize("batch", [3, 8, 20])
-def test_chunked_convolution_and_its_gradients_are_the_plain_ones(batch):
+def test_chunked_convolution_and_its_gradients_are_the_plain_ones(batch, padding):
     x = jax.random.normal(KEY, (batch, 6, 6, 3))
-    conv = nets.Conv(3, 5, KEY)
+    conv = nets.Conv(3, 5, KEY, padding=padding)
 
     def plain(x, kernel):
-        return lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        return lax.conv_general_dilated(x, kernel, (1, 1), padding, dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
     np.testing.assert_allclose(conv(x), plain(x, conv.kernel), atol=1e-5)
-    ours = jax.grad(lambda x, k: jnp.sum(nets._chunked_convolve(x, k) ** 2), argnums=(0, 1))(x, conv.kernel)
+    ours = jax.grad(lambda x, k: jnp.sum(nets._chunked_convolve(x, k, padding) ** 2), argnums=(0, 1))(x, conv.kernel)
     theirs = jax.grad(lambda x, k: jnp.sum(plain(x, k) ** 2), argnums=(0, 1))(x, conv.kernel)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-3), ours, theirs)
 
 
-def test_instance_normalisation():
-    x = jax.random.normal(KEY, (2, 8, 8, 3)) * 5 + 2
-    y = nets.Conv(3, 4, KEY, normalise=True)(x)
-    np.testing.assert_allclose(y.mean((1, 2)), 0.0, atol=1e-4)
-    np.testing.assert_allclose(y.std((1, 2)), 1.0, atol=1e-3)
+def written_out(block, x):
+    """A block of MONet in plain NumPy: convolution, instance normalisation, bias, ReLU."""
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0))), (3, 3), (1, 2))
+    y = np.einsum("bhwiyx,yxio->bhwo", windows, np.asarray(block.kernel, np.float64))
+    y = (y - y.mean((1, 2), keepdims=True)) / np.sqrt(y.var((1, 2), keepdims=True) + 1e-5)
+    return np.maximum(y + np.asarray(block.bias), 0.0)
+
+
+def with_biases(net):
+    """The same network with biases that are not zero."""
+    return jax.tree.map(lambda leaf: leaf + 0.3 * jax.random.normal(KEY, leaf.shape) if leaf.ndim == 1 else leaf, net)
+
+
+def test_monets_unet_is_the_one_written_out():
+    """Three levels: resizing by nearest neighbour, skips from each block down to the one up, an MLP below."""
+    unet = with_biases(eqx.filter_jit(nets.MonetUNet)(4, (3, 5, 6), 4, 7, KEY))
+    x = np.asarray(jax.random.normal(KEY, (2, 8, 8, 4)), np.float64)
+
+    def larger(x):
+        return x.repeat(2, axis=1).repeat(2, axis=2)
+
+    high = written_out(unet.down[0], x)
+    middle = written_out(unet.down[1], high[:, ::2, ::2])
+    low = written_out(unet.down[2], middle[:, ::2, ::2])
+    hidden = low.reshape(2, -1)
+    for layer in unet.bottom.layers:
+        hidden = np.maximum(hidden @ np.asarray(layer.weight) + np.asarray(layer.bias), 0.0)
+    up = written_out(unet.up[0], np.concatenate([hidden.reshape(low.shape), low], -1))
+    up = written_out(unet.up[1], np.concatenate([larger(up), middle], -1))
+    up = written_out(unet.up[2], np.concatenate([larger(up), high], -1))
+    logit = up @ np.asarray(unet.out.weight) + np.asarray(unet.out.bias)
+    np.testing.assert_allclose(eqx.filter_jit(unet)(jnp.asarray(x, jnp.float32)), logit[..., 0], atol=2e-4)
 
 
 def test_linear_on_an_image_is_a_1x1_convolution():
@@ -65,8 +93,8 @@ def test_initial_weights_keep_the_scale_of_activations():
     assert 0.7 < float(y.std()) < 1.4  # over ten seeds 0.985, standard deviation 0.039: seven of them to the nearer bar
 
 
-@pytest.mark.parametrize(("patch", "bottom"), [(1, (4, 16)), (2, None)])
-def test_unet_sees_patches_and_answers_in_pixels(patch, bottom):
-    unet = eqx.filter_eval_shape(nets.UNet, 5, (4, 6, 8), patch, KEY, bottom=bottom)
+@pytest.mark.parametrize("patch", [1, 2])
+def test_our_unet_sees_patches_and_answers_in_pixels(patch):
+    unet = eqx.filter_eval_shape(nets.UNet, 5, (4, 6, 8), patch, KEY)
     seen = eqx.filter_eval_shape(unet, jnp.ones((3, 8, 8, 5)))
     assert seen.shape == (3, 8 * patch, 8 * patch)

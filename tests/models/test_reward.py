@@ -1,10 +1,13 @@
 """The relation network and its losses, against the formulas written out."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 
 from cobra_rl.models import reward
 from cobra_rl.models.reward import Reward, RewardConfig, Step
@@ -19,14 +22,22 @@ def mlp(net, x):
     return x @ np.asarray(net.layers[-1].weight) + np.asarray(net.layers[-1].bias)
 
 
-def test_it_is_the_relation_network_of_the_paper():
-    model = Reward(CONFIG, 8, jax.random.key(0))
+@pytest.mark.parametrize("difference", [False, True])
+def test_it_is_the_relation_network_of_the_paper_or_reads_the_difference_too(difference):
+    model = Reward(dataclasses.replace(CONFIG, difference=difference), 8, jax.random.key(0))
+    if difference:  # its weights start at nothing
+        model = eqx.tree_at(lambda model: model.apart, model, jax.random.normal(jax.random.key(2), (8, 16)))
     slots = np.asarray(jax.random.normal(jax.random.key(1), (5, 4, 8)))
-    total = sum(
-        np.maximum(mlp(model.pair, np.concatenate([slots[:, i], slots[:, j]], axis=1)), 0.0)
-        for i in range(4)
-        for j in range(i + 1, 4)
-    )
+
+    def pair(i, j):
+        first, *others = (np.asarray(layer.weight) for layer in model.pair.layers)
+        hidden = np.concatenate([slots[:, i], slots[:, j]], axis=1) @ first
+        hidden += np.abs(slots[:, i] - slots[:, j]) @ np.asarray(model.apart) if difference else 0.0
+        for weight in others:  # biases start at 0
+            hidden = np.maximum(hidden, 0.0) @ weight
+        return np.maximum(hidden, 0.0)
+
+    total = sum(pair(i, j) for i in range(4) for j in range(i + 1, 4))
     np.testing.assert_allclose(model(jnp.asarray(slots)), mlp(model.whole, total)[:, 0], rtol=1e-4, atol=1e-5)
 
 

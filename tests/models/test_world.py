@@ -10,6 +10,7 @@ import pytest
 
 from cobra_rl import load_world, spriteworld
 from cobra_rl.config import EXPLORE, VISION
+from cobra_rl.models import component
 from cobra_rl.models.exploration import ExplorationConfig
 from cobra_rl.models.monet import Monet, MonetConfig
 from cobra_rl.models.nets import coordinates
@@ -61,7 +62,8 @@ def test_the_encoder_puts_the_centroid_where_the_decoder_draws():
     head = model.encoder.head.layers[-1]
     silent = eqx.tree_at(lambda m: m.encoder.head.layers[-1].weight, model, jnp.zeros_like(head.weight))
     mean = silent.encoder(jnp.zeros((1, size, size, 3)), mask)[:, : CENTRED.latents]
-    share = 24.0 / 26.0  # of the mask: the encoder counts two pixels more, so that empty masks give no noise
+    noise = np.exp(-4.0) + (component.PIXELS / 24.1) ** 4  # of a reading: as it starts, and as 24 pixels have it
+    share = 24.0**2 / (24.0**2 + 4.0) / (1.0 + noise)  # empty masks give nothing
     centroid = np.array([43.0, size - 12.0]) / size
     np.testing.assert_allclose(PLACE.of(mean)[0], 0.5 + share * (centroid - 0.5), atol=1e-5)
 

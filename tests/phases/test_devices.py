@@ -9,7 +9,7 @@ import pytest
 
 # Devices are counted when JAX starts, so this is a process of its own, with four.
 LOSSES = """
-import json, sys
+import dataclasses, json, sys
 from cobra_rl.config import EXPLORE, VISION
 from cobra_rl.phases import explore, schedules, vision
 from cobra_rl.spriteworld import make
@@ -17,13 +17,14 @@ from cobra_rl.worlds import load_vision
 
 env, seen = make("exploration"), load_vision(sys.argv[1])
 assert schedules.shared_by(6) == 2 and schedules.shared_by(3) == 1
+small = dataclasses.replace(VISION["debug"], model=dataclasses.replace(VISION["debug"].model, slots=2))
 losses = {}
 for count in (1, 2, 4):
     schedules.shared_by = lambda batch, count=count: count
     for module in (vision, explore):
         module._compiled.cache_clear()
     phases = {
-        "vision": vision.VisionPhase(VISION["debug"], env, 0),
+        "vision": vision.VisionPhase(small, env, 0),
         "explore": explore.ExplorePhase(EXPLORE["debug"], env, seen, "", 0),
     }
     for name, phase in phases.items():
@@ -40,7 +41,7 @@ print(json.dumps(losses))
 
 @pytest.fixture(scope="module")
 def losses(debug_vision):
-    env = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    env = os.environ | {"XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=4"}
     command = [sys.executable, "-c", LOSSES, str(debug_vision)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr

@@ -7,13 +7,14 @@ import shutil
 import jax
 import numpy as np
 import pytest
+from power import power_cut
 
 from cobra_rl import Agent
 from cobra_rl.agents.base import Policy
 from cobra_rl.config import TASK
 from cobra_rl.environments import Problem, SparseReward
 from cobra_rl.models.reward import Reward
-from cobra_rl.phases import task
+from cobra_rl.phases import solving
 from cobra_rl.phases.task import TaskPhase, solve
 from cobra_rl.runtime.folder import OtherRun
 from cobra_rl.runtime.run import Diverged
@@ -27,9 +28,9 @@ PROBLEM, STEPS = Problem("goal_finding_new_shape"), 44
 def quick(monkeypatch):
     """What is slow to compile, and not asked about in most tests here."""
     monkeypatch.setattr(TaskPhase, "save_every", 10)
-    monkeypatch.setattr(task, "context", lambda *_: {})
-    monkeypatch.setattr(task, "greedy_scores", lambda *_: {"success_train": 0.5, "success_test": 0.5})
-    monkeypatch.setattr(task, "normalised_reward", lambda *_: {})
+    monkeypatch.setattr(solving, "context", lambda *_: {})
+    monkeypatch.setattr(solving, "greedy_scores", lambda *_: {"success_train": 0.5, "success_test": 0.5})
+    monkeypatch.setattr(solving, "normalised_reward", lambda *_: {})
 
 
 @pytest.fixture(scope="module")
@@ -41,24 +42,15 @@ def run(debug_world):
 
 def test_a_run_that_crashed_goes_on_as_if_it_had_not(run, quick, tmp_path, monkeypatch):
     whole = solve(folder=tmp_path / "whole", **run)
-    real = TaskPhase.step
-
-    def crash(phase, state, step):
-        if step == 33:
-            raise RuntimeError("the power is gone")
-        return real(phase, state, step)
-
-    with monkeypatch.context() as power_cut:
-        power_cut.setattr(TaskPhase, "step", crash)
-        with pytest.raises(RuntimeError, match="power"):
-            solve(folder=tmp_path / "parts", **run)
+    with power_cut(TaskPhase, at=33):
+        solve(folder=tmp_path / "parts", **run)
     parts_of_it = solve(folder=tmp_path / "parts", **run)
     assert whole["seeds"] == parts_of_it["seeds"]
     assert [len(seed["ends"]) == seed["episodes"] >= 2 for seed in whole["seeds"]] == [True, True]
     assert whole["seeds"][0]["ends"] != whole["seeds"][1]["ends"] or whole["seeds"][0] != whole["seeds"][1]
     assert json.loads((tmp_path / "whole" / "result.json").read_text())["seeds"] == whole["seeds"]
     with monkeypatch.context() as idle:
-        idle.setattr(task, "run", None)  # what has come to its end is not done again
+        idle.setattr(solving, "run", None)  # what has come to its end is not done again
         assert solve(folder=tmp_path / "whole", **run)["seeds"] == whole["seeds"]
 
 
@@ -137,8 +129,9 @@ def test_a_sparse_reward_is_that_of_success():
 
 @pytest.fixture(scope="module")
 def agent(debug_world):
-    config = TASK["debug"]
-    return Agent(load_world(debug_world), Reward(config.reward, 8, jax.random.key(2)), config, world_folder=debug_world)
+    config, world = TASK["debug"], load_world(debug_world)
+    predictor = Reward(config.reward, world.sizes.latents, jax.random.key(2))
+    return Agent(world, predictor, config, world_folder=debug_world)
 
 
 def test_an_agent_acts_on_what_it_sees(agent):
@@ -191,6 +184,19 @@ def test_an_own_task_is_learnt_with_all_that_a_run_has(debug_world, tmp_path, ca
     output = capsys.readouterr().out
     assert "compiling" in output
     assert "12/12" in output
+
+
+def test_checks_say_from_when_on_the_greedy_agent_keeps_to_90_percent(run, quick, tmp_path, monkeypatch):
+    monkeypatch.setattr(solving, "CONFIRM", 4)
+    result = solve(folder=tmp_path, **run | {"seeds": range(1), "steps": 6, "check_every": 3})
+    row = result["seeds"][0]
+    assert [step for step, _ in row["checks"]] == [3, 6]
+    assert all(0.0 <= success <= 1.0 for _, success in row["checks"])
+    assert row["steps_to_90_kept"] is None  # it has learnt nothing
+    kept = solving._kept
+    assert kept([(25, 0.95), (50, 0.8), (75, 0.9), (100, 1.0)]) == 75
+    assert kept([(25, 0.95), (50, 0.9)]) == 25
+    assert kept([(25, 0.95), (50, 0.5)]) is None
 
 
 def test_rewards_that_are_no_numbers_are_refused(debug_world, tmp_path):

@@ -38,7 +38,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
         assert f"resumes at step {stopped} of 24" in cobra(TRAIN, parts)
         assert "finished, 24 steps are done" in cobra(TRAIN, whole)
         assert "seed: 0, now 1" in cobra((*TRAIN, "--seed=1"), whole, code=2)
-        assert "config.model.latents: 8" in cobra((*TRAIN, "--config.model.latents=16"), whole, code=2)
+        assert "config.model.latents: 12" in cobra((*TRAIN, "--config.model.latents=16"), whole, code=2)
 
     expected, found = final_state(whole), final_state(parts)
     assert expected.keys() == found.keys()
@@ -53,7 +53,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
     for name in kept[0]:
         np.testing.assert_array_equal(kept[0][name], kept[1][name], err_msg=name)
     served = load_vision(whole)
-    assert served.encode(np.zeros((2, 64, 64, 3), np.uint8)).shape == (2, 4, 8)
+    assert served.encode(np.zeros((2, 64, 64, 3), np.uint8)).shape == (2, 4, 12)
     assert json.loads((whole / "run.json").read_text())["settings"]["config"]["model"]["slots"] == 4
 
 

@@ -51,22 +51,9 @@ def test_it_prepares_and_says_what_the_page_must_know(house):
     session = Session(house)
     assert len(list(session.prepare())) == 6
     hello = session.hello()
-    assert hello["latents"][:2] == ["place, left to right", "place, down to up"]
-    assert hello["latents"][2] == "latent 2"
+    assert hello["latents"][:3] == ["place, left to right", "place, down to up", "hue, cosine"]
     assert hello["scene"]["undo"] == 0
     assert "shipped:sorting" not in hello["agents"]  # another world than theirs
-
-
-def test_the_vision_module_may_name_its_latents(house):
-    class Vision:
-        place = None
-        latent_names = ("a", "b")
-
-    class World:
-        sizes = house.world.sizes._replace(latents=2)
-        vision = Vision()
-
-    assert mind.latent_names.__wrapped__(World()) == ["a", "b"]
 
 
 def test_a_push_moves_what_it_clicks_and_can_be_undone(session):

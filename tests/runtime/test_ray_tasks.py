@@ -8,7 +8,8 @@ import pytest
 
 from cobra_rl.config import TASK
 from cobra_rl.environments import Problem
-from cobra_rl.phases.task import learn_elsewhere, prepare
+from cobra_rl.phases.solving import learn_elsewhere
+from cobra_rl.phases.task import prepare
 from cobra_rl.worlds import load_world
 
 

@@ -6,18 +6,23 @@ import shutil
 import equinox as eqx
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from PIL import Image
 
 from cobra_rl import cli
 from cobra_rl.agent import Agent
 from cobra_rl.evaluation.vision import TEST_SEED, fixed_scenes
 from cobra_rl.models.world import WorldModel
-from cobra_rl.show.figures import FIGURES, tasks, vision, write
+from cobra_rl.show.figures import FIGURES, bars, tasks, vision, write
 from cobra_rl.show.figures.exploration import LEVELS, deformed_grid
 from cobra_rl.show.figures.style import exploration_env
 from cobra_rl.show.figures.vision import STEPS, _example
-from cobra_rl.show.results import RESULTS
+from cobra_rl.show.page.page import build
+from cobra_rl.show.results import RESULTS, read_task
+from cobra_rl.show.tables import reached
 from cobra_rl.worlds import load_world
+
+BESIDE = ("baselines", "learning_curves")  # figures of COBRA beside model-free agents
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +34,10 @@ def _bias(world):
     return world.exploration.net.net.layers[-1].bias  # of the logit, the mean and the scale of a deformation
 
 
-@pytest.mark.parametrize("name", FIGURES)
+PUBLISHED = [name for name in FIGURES if name not in BESIDE or (RESULTS / "baseline").is_dir()]
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_a_figure_and_its_caption_are_written(name, world, tmp_path, monkeypatch):
     monkeypatch.setattr(vision, "SCENES", 100)  # labels need not be exact here
     options = {}
@@ -54,7 +62,71 @@ def test_the_ablation_shows_lost_seeds_and_is_not_drawn_without_its_results(worl
     (tmp_path / "solve" / "sorting-uniform.json").write_text(json.dumps(result))
     drawn = FIGURES["ablation"](world, tmp_path)
     texts = [text.get_text() for axes in drawn.figure.axes for text in axes.texts]
-    assert f"1 of {len(result['seeds'])}" in texts
+    assert any(text.startswith(f"1 of {len(result['seeds'])}") for text in texts)
+
+
+def made_up(folder, name, reached):
+    """The result of a baseline at sorting, made of COBRA's: seeds that reached 90 % say so, a curve of three points."""
+    record = json.loads((RESULTS / "solve" / "sorting.json").read_text())
+    seeds = []
+    for number, steps in enumerate(reached):
+        kept = {
+            key: value for key, value in record["seeds"][number].items() if key not in ("ends", "success", "checks")
+        }
+        curve = {"steps": [100, 1000, 100_000], "success": [0.0, 0.1, 0.9 if steps else 0.3]}
+        lost = {} if steps else {"success_train": 0.28, "success_test": 0.2}
+        seeds.append(kept | {"steps_to_90": steps, "episodes_to_90": steps and steps // 10, "curve": curve} | lost)
+    options = {"agent": name, "steps": 200_000, "config": {"replay_ratio": 16.0}, "seeds": seeds}
+    (folder / "baseline").mkdir(exist_ok=True)
+    (folder / "baseline" / f"sorting-{name}.json").write_text(json.dumps(record | options))
+
+
+@pytest.fixture
+def beside(tmp_path):
+    """COBRA's results of two tasks, and two baselines of one."""
+    (tmp_path / "solve").mkdir()
+    for task in ("sorting", "clustering"):
+        shutil.copy(RESULTS / "solve" / f"{task}.json", tmp_path / "solve")
+    made_up(tmp_path, "mpo_raw", [None, None])
+    made_up(tmp_path, "mpo_handheld", [7040, 9000])
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["performance", "baselines"])
+def test_bars_of_model_free_agents_say_who_did_not_get_there(name, beside, debug_world):
+    drawn = FIGURES[name](load_world(debug_world), beside)
+    texts = [text.get_text() for axes in drawn.figure.axes for text in axes.texts]
+    assert "0 of 2\n28%" in texts
+    assert "8020" in texts
+    grey = [bar for bar in drawn.figure.axes[-1].patches if bar.get_facecolor()[:3] == to_rgb(bars.GREY)]
+    assert [bar.get_height() for bar in grey] == [200_000]
+    assert [text.get_text() for text in drawn.figure.legends[0].get_texts()] == ["COBRA", "MPO handheld", "MPO raw"]
+    assert "200,000 (MPO raw)" in drawn.caption
+    assert ("16 transitions" in drawn.caption) == (name == "baselines")
+
+
+def test_learning_curves_are_on_a_logarithmic_axis(beside, debug_world):
+    drawn = FIGURES["learning_curves"](load_world(debug_world), beside)
+    panels = {axes.get_title(): axes for axes in drawn.figure.axes}
+    assert {axes.get_xscale() for axes in panels.values()} == {"log"}
+    lines = {line.get_label(): line for line in panels["sorting"].lines}
+    assert lines["MPO raw"].get_ydata()[-1] == pytest.approx(0.3)
+    assert lines["MPO handheld"].get_xdata()[-1] == pytest.approx(200_000)
+    assert not {"MPO raw", "MPO handheld"} & {line.get_label() for line in panels["clustering"].lines}
+
+
+def test_the_page_shows_baselines_where_there_are_results(beside):
+    page = build(beside, {}, {})
+    assert "Beside model-free agents" in page
+    assert "sorting, MPO handheld" in page
+    assert "have not been run" not in page
+    shutil.rmtree(beside / "baseline")
+    assert "(MPO) have not been run" in build(beside, {}, {})
+
+
+def test_a_cell_of_the_readme_says_what_a_baseline_reached(beside):
+    assert reached(read_task(beside, "baseline/sorting-mpo_handheld")) == "8,020"
+    assert reached(read_task(beside, "baseline/sorting-mpo_raw")) == "0 of 2 seeds (28.0 % after 200,000)"
 
 
 def test_the_command_says_where_a_figure_lies(tmp_path, capsys):
@@ -71,7 +143,7 @@ def test_of_all_figures_those_without_results_are_left_out(tmp_path, capsys, mon
         cli.main(["figures", "sparse", "--results", str(tmp_path), "--out", str(tmp_path / "figures")])
 
 
-@pytest.mark.parametrize("name", ["emergence", "performance", "sparse", "ablation"])
+@pytest.mark.parametrize("name", ["emergence", "performance", "sparse", "ablation", *BESIDE])
 def test_a_figure_of_results_that_are_not_there_says_so(name, world, tmp_path):
     with pytest.raises(FileNotFoundError, match=f"There is no .*{tmp_path}"):
         FIGURES[name](world, tmp_path)

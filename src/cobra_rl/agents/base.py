@@ -37,14 +37,20 @@ class Experience(NamedTuple):
 
 
 @runtime_checkable
-class Agent(Protocol):
-    """A learner. All functions are pure. A state is any pytree; `frozen` is what learning does not change."""
+class Learner(Protocol):
+    """What scoring and saving need of whoever learns: a state is any pytree, `frozen` what learning does not change."""
 
     @property
     def policy(self) -> Policy: ...  # how it acts when it is not learning
-    def init(self, key: PRNGKeyArray, frozen: Any, observation: Any) -> Any: ...  # a fresh state
     def params(self, frozen: Any, state: Any) -> Params: ...  # what `policy` needs
     def weights(self, frozen: Any, state: Any) -> Weights: ...  # what is to be kept; its `kind` also names the folder
+
+
+@runtime_checkable
+class Agent(Learner, Protocol):
+    """A learner that takes one step of one environment at a time. All functions are pure."""
+
+    def init(self, key: PRNGKeyArray, frozen: Any, observation: Any) -> Any: ...  # a fresh state
     def observe(self, frozen: Any, image: UInt8[Array, "H W 3"]) -> Any: ...  # what it keeps of a picture: COBRA slots
     # An action while learning
     def explore(self, frozen: Any, state: Any, observation: Any, key: PRNGKeyArray) -> Float[Array, " A"]: ...

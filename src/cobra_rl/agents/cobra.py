@@ -41,6 +41,7 @@ class Memory(NamedTuple):
     """The steps of the task so far."""
 
     steps: Step  # with a leading axis, as long as the memory is large
+    imagined: Float[Array, "N K M"]  # T's z~_{t+1} of each
     filled: Int[Array, ""]
 
 
@@ -104,7 +105,7 @@ class Cobra:
         reward = jnp.float32(0.0)
         step = Step(observation, reward, jnp.zeros(frozen.sizes.action), observation, reward, jnp.bool_(False))
         steps = jax.tree.map(lambda leaf: jnp.zeros((self.config.memory, *leaf.shape), leaf.dtype), step)
-        return CobraState(predictor, target, optimiser, Memory(steps, jnp.int32(0)))
+        return CobraState(predictor, target, optimiser, Memory(steps, jnp.copy(steps.next_slots), jnp.int32(0)))
 
     def params(self, frozen: WorldModel, state: CobraState) -> CobraParams:
         """Return world model and predictor."""
@@ -134,9 +135,11 @@ class Cobra:
         self, frozen: WorldModel, state: CobraState, experience: Experience, key: PRNGKeyArray
     ) -> tuple[CobraState, dict[str, Array]]:
         """Remember a step, then learn from N minibatches of the memory."""
-        steps, filled = state.memory
+        steps, imagined, filled = state.memory
         place, row = filled % self.config.memory, self._to_step(experience)
-        memory = Memory(jax.tree.map(lambda column, value: column.at[place].set(value), steps, row), filled + 1)
+        steps = jax.tree.map(lambda column, value: column.at[place].set(value), steps, row)
+        imagined = imagined.at[place].set(frozen.imagine(row.slots[None], row.action[None]).slots[0])
+        memory = Memory(steps, imagined, filled + 1)
         renew = memory.filled % self.config.target_every == 0
         target = jax.tree.map(lambda new, old: jnp.where(renew, new, old), state.predictor, state.target)
         return self.learn(frozen, state._replace(target=target, memory=memory), key)
@@ -153,9 +156,12 @@ class Cobra:
 
         def update(carry, key):
             predictor, optimiser = carry
-            rows_key, order_key = jax.random.split(key)
+            rows_key, order_key, dream_key = jax.random.split(key, 3)
             rows = jax.random.randint(rows_key, (config.batch,), 0, rows_filled)
             batch = jax.tree.map(lambda column: column[rows], state.memory.steps)
+            if config.dreams:
+                dreams = jax.random.bernoulli(dream_key, config.dreams, (config.batch, 1, 1))
+                batch = batch._replace(next_slots=jnp.where(dreams, state.memory.imagined[rows], batch.next_slots))
             batch = shuffle_slots(batch, order_key) if config.shuffle else batch
             value, gradients = jax.value_and_grad(loss)(predictor, batch)
             updates, optimiser = adam.update(gradients, optimiser, predictor)
@@ -175,7 +181,20 @@ class Cobra:
 
 
 def _adam(config: TaskConfig) -> optax.GradientTransformation:
-    return optax.adamw(config.learning_rate, weight_decay=config.weight_decay)
+    """AdamW; weights of differences decay faster, so that they count only where a task needs them."""
+
+    def decay(weights: Reward) -> Reward:
+        plain = jax.tree.map(lambda _: config.weight_decay, weights)
+        if weights.apart is None:
+            return plain
+        return eqx.tree_at(lambda decay: decay.apart, plain, config.difference_decay)
+
+    def add_decayed(updates: Reward, state: optax.EmptyState, params: Reward) -> tuple[Reward, optax.EmptyState]:
+        shrunk = jax.tree.map(lambda update, weight, rate: update + rate * weight, updates, params, decay(params))
+        return shrunk, state
+
+    decayed = optax.GradientTransformation(lambda _: optax.EmptyState(), add_decayed)  # pyright: ignore
+    return optax.chain(optax.scale_by_adam(), decayed, optax.scale_by_learning_rate(config.learning_rate))
 
 
 def shuffle_slots(batch: Step, key: PRNGKeyArray) -> Step:

@@ -10,7 +10,7 @@ from cobra_rl.models.exploration import Exploration
 from cobra_rl.models.transition import Scalar, Transitions
 from cobra_rl.models.vision import VisionModel
 from cobra_rl.runtime.actors import Collected
-from cobra_rl.spriteworld.base import Environment, auto_reset
+from cobra_rl.spriteworld.base import Environment, TimeStep, auto_reset
 
 
 class ExplorerState(NamedTuple):
@@ -44,9 +44,13 @@ def play(
     envs = jax.vmap(lambda key, step: auto_reset(env, key, step))(reset_keys, after)
     draw = jax.vmap(env.draw)
     next_image = draw(after.state)
-    if "moved" in after.info:
-        hits = after.info["moved"] >= 0
-    else:  # the environment does not say what moved: the pictures do
-        hits = jnp.any(draw(state.envs) != next_image, axis=(1, 2, 3))
-    collected = Collected(Transitions(state.slots, action, next_image), jnp.mean(hits))
+    collected = Collected(Transitions(state.slots, action, next_image), hits(env, state.envs, after))
     return ExplorerState(envs, vision.encode(draw(envs)), key), collected
+
+
+def hits(env: Environment, before: Any, after: TimeStep) -> Float[Array, ""]:
+    """Return the share of actions that moved something: as the environment says, or else as its pictures show."""
+    if "moved" in after.info:
+        return jnp.mean(after.info["moved"] >= 0)
+    draw = jax.vmap(env.draw)
+    return jnp.mean(jnp.any(draw(before) != draw(after.state), axis=(1, 2, 3)))

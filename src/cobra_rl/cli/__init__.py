@@ -17,20 +17,21 @@ from cobra_rl.runtime import signals
 # The file of this folder and the class in it, imported only if the command is asked for; a line of help.
 COMMANDS = {
     "solve": ("solve:Solve", "Want and act: learn a task from reward."),
+    "baseline": ("baseline:Baseline", "Learn a task without a model: the paper's MPO."),
     "watch": ("watch:Watch", "Film an agent beside what it sees and imagines."),
     "play": ("play:Play", "Push, look inside, watch and teach, in the browser."),
     "play-random": ("watch:PlayRandom", "Film a world under random pushes."),
     "train vision": ("train:TrainVision", "Look: train the vision module."),
     "train explore": ("train:TrainExplore", "Imagine and be curious: train T and D."),
     "runs": ("runs:Runs", "List runs: what, how far, how good, since when."),
-    "evaluate": ("evaluate:EvaluateRun", "Measure a run of `cobra solve`."),
+    "evaluate": ("evaluate:EvaluateRun", "Measure a run of `cobra solve` or `baseline`."),
     "evaluate vision": ("evaluate:EvaluateVision", "Measure vision on held-out scenes."),
     "evaluate explore": ("evaluate:EvaluateExplore", "Measure imagination and curiosity."),
     "figures": ("report:Figures", "Draw the paper's figures."),
     "report": ("report:Report", "Tell the whole story on one page."),
     "reproduce": ("reproduce:Reproduce", "From nothing to the report, in one command."),
 }
-TRAINING = ("solve", "train vision", "train explore", "reproduce")
+TRAINING = ("solve", "baseline", "train vision", "train explore", "reproduce")
 
 
 def main(args: list[str] | None = None) -> None:

@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 import tyro
 
-from cobra_rl.agent import Agent
 from cobra_rl.bounds import Bounds
 from cobra_rl.cli.options import Episodes, OutJson, command_line
 from cobra_rl.environments import load_environment
 from cobra_rl.evaluation.explore import evaluate_explore
 from cobra_rl.evaluation.task import greedy_scores
 from cobra_rl.evaluation.vision import evaluate_suite, evaluate_vision
+from cobra_rl.players import learnt_seeds, load_player, player_settings
 from cobra_rl.runtime.typed import to_json
 from cobra_rl.runtime.words import working
 from cobra_rl.show.results import write_evaluation
@@ -25,10 +25,10 @@ TEST_SEED = 1919  # of the episodes of `cobra evaluate RUN`: others than those a
 
 @dataclass(frozen=True)
 class EvaluateRun:
-    """Measure a run of `cobra solve`: greedy episodes in both modes. Or `cobra evaluate vision`, `... explore`."""
+    """Measure a run of a task: greedy episodes in both modes. Or `cobra evaluate vision`, `cobra evaluate explore`."""
 
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """The run's folder, such as runs/solve/sorting."""
+    """The folder of a run of `cobra solve` or `cobra baseline`, such as runs/solve/sorting."""
     world: Path | None = None
     """Where the run's world lies now, if it was moved. Default: beside the run, or where the run recorded it."""
     episodes: Episodes = 200  # Greedy episodes in each mode.
@@ -36,14 +36,12 @@ class EvaluateRun:
 
     def run(self) -> None:
         """Measure, print, write."""
-        settings = Agent.settings(self.run_folder)
-        names = (path.parent.name.removeprefix("seed") for path in self.run_folder.glob("seed*/reward"))
-        seeds = sorted(int(name) for name in names if name.isdecimal())
+        settings, seeds = player_settings(self.run_folder), learnt_seeds(self.run_folder)
         if not seeds:
             raise ValueError(f"{self.run_folder} holds no agent yet: the run was stopped before its first save.")
         rows = []
         for seed in seeds:
-            agent = Agent.load(self.run_folder, seed, self.world)
+            agent = load_player(self.run_folder, seed, self.world)
             assert agent.problem is not None
             envs = agent.problem.environments()
             with working(f"seed {seed}: {self.episodes} greedy episodes in each mode"):

@@ -15,7 +15,7 @@ from cobra_rl.spriteworld.names import MODES, REWARDED, TASKS, VARIANTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cobra_rl.phases.task import Solving
+    from cobra_rl.phases.solving import Solving
 
     Mode = Variant = Task = TaskOrAll = WorldOrAll = str
 else:
@@ -64,7 +64,7 @@ def command_line() -> str:
 
 def learn_with_ray(solvings: "Sequence[Solving]", workers: int, address: str | None) -> None:
     """Let Ray's processes learn all seeds of tasks; a sentence where Ray is not installed."""
-    from cobra_rl.phases.task import learn_elsewhere
+    from cobra_rl.phases.solving import learn_elsewhere
 
     try:
         learn_elsewhere(solvings, workers, address)

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import tyro
 
-from cobra_rl.agent import Agent
 from cobra_rl.bounds import Bounds
 from cobra_rl.cli.options import OutFolder
+from cobra_rl.players import player_settings
 from cobra_rl.worlds import load_world
 
 
@@ -23,14 +23,14 @@ class Play:
     port: Annotated[int, Bounds(0, 65535)] = 8765  # Port of the loopback interface; 0: any that is free.
     browser: bool = True  # Open the page in the browser; with --no-browser, only print its address.
     run_folder: Annotated[Path | None, tyro.conf.arg(name="run")] = None
-    """A run of `cobra solve` whose agent can be watched on the page, beside the shipped ones."""
+    """A run of `cobra solve` or `cobra baseline` whose agent can be watched on the page, beside the shipped ones."""
     runs: OutFolder = Path("runs", "play")
     """Folder where the page saves agents and finds them again; it reaches no other."""
 
     def run(self) -> None:
         """Serve the page until it is stopped with Ctrl-C."""
         if self.run_folder is not None:
-            Agent.settings(self.run_folder)  # refuses what is no run, before any work is done
+            player_settings(self.run_folder)  # refuses what is no run, before any work is done
         try:
             from cobra_rl.play.house import House
             from cobra_rl.play.server import serve

@@ -25,7 +25,8 @@ from cobra_rl.cli.options import (
 from cobra_rl.config import EXPLORE, TASK, VISION
 from cobra_rl.environments import Problem
 from cobra_rl.phases import explore, vision
-from cobra_rl.phases.task import Solving, prepare
+from cobra_rl.phases.solving import Solving
+from cobra_rl.phases.task import prepare
 from cobra_rl.runtime.storage import write_atomically, write_json
 from cobra_rl.show.results import read_task
 from cobra_rl.show.tables import print_suite
@@ -44,7 +45,7 @@ class Reproduce:
     """debug takes minutes, laptop hours on two CPU cores, paper has the paper's numbers (for a GPU)."""
     seeds: Seeds = 5  # Number of random seeds per task.
     seed: Seed = 0  # Random seed of vision and exploration.
-    steps: Steps | None = None  # Rewarded environment steps per seed. Default: 1,000 to 3,000, by task; 40 in debug.
+    steps: Steps | None = None  # Rewarded environment steps per seed. Default: 600 to 2,000, by task; 40 in debug.
     final: Episodes | None = None  # Greedy episodes at the end, in each mode. Default: 200; 4 in debug.
 
     runtime: Runtime = (

@@ -10,6 +10,7 @@ from cobra_rl.agent import Agent
 from cobra_rl.bounds import Bounds, Seed
 from cobra_rl.cli.options import Film, Frames, Mode, Task, Variant, WorldOrAll
 from cobra_rl.environments import Problem, load_environment
+from cobra_rl.players import Player, load_player
 from cobra_rl.runtime.words import working
 from cobra_rl.show.films import film_random, film_suite, save_gif, watch
 from cobra_rl.spriteworld import make
@@ -24,8 +25,9 @@ class Watch:
     task: Annotated[Task | None, tyro.conf.Positional] = None
     """The task, played by its shipped agent; not needed with --run."""
     mode: Mode = "train"  # train, or test: the task's robustness test.
+    variant: Variant = "paper"  # Rules that the shipped agent learnt by: the paper's, or the released package's.
     run_folder: Annotated[Path | None, tyro.conf.arg(name="run")] = None
-    """A run of `cobra solve` whose agent is to play, at the task and by the rules that it learnt."""
+    """A run of `cobra solve` or `cobra baseline` whose agent is to play, at the task and by the rules it learnt."""
     seed_of_run: Annotated[Seed | None, tyro.conf.arg(name="run-seed")] = None
     """Which seed of the run. Default: its first."""
     world: Path | None = None
@@ -37,25 +39,27 @@ class Watch:
     def run(self) -> None:
         """Film, and say where the film lies."""
         agent, problem = self._agent()
-        path = self.out or Path("runs", "watch", f"{problem.name(agent.config.value)}-{self.mode}.gif")
+        path = self.out or Path("runs", "watch", f"{agent.name}-{self.mode}.gif")
         env = problem.environments()[self.mode]
         with working("filming", self.frames) as tell:
             frames = watch(agent, env, self.frames, self.seed, 192, lambda done, _: tell(done))
         save_gif(frames, path, fps=3.0)
         print(f"Film: {path}")
 
-    def _agent(self) -> tuple[Agent, Problem]:
+    def _agent(self) -> tuple[Player, Problem]:
         """Return the agent that plays and what it learnt."""
         if self.run_folder is None and self.task is None:
             raise ValueError("Name a task, or give a run of `cobra solve` with --run.")
         if self.run_folder is None and self.world is not None:
             raise ValueError("--world goes with --run: the shipped agents play in the shipped world.")
         if self.run_folder is None:
-            agent = Agent.pretrained(str(self.task))
+            agent = Agent.pretrained(str(self.task), self.variant)
         else:
-            agent = Agent.load(self.run_folder, self.seed_of_run, self.world)
+            agent = load_player(self.run_folder, self.seed_of_run, self.world)
         assert agent.problem is not None
         learnt = agent.problem.task
+        if self.run_folder is not None and self.variant not in ("paper", agent.problem.variant):
+            raise ValueError(f"{self.run_folder} learnt by the {agent.problem.variant} rules; leave --variant out.")
         if self.task not in (None, learnt):
             raise ValueError(f"{self.run_folder} learnt {learnt} and not {self.task}; leave the task out.")
         return agent, agent.problem

@@ -145,7 +145,8 @@ def _phase(sprites: Sprites) -> Float[np.ndarray, " S"]:
     return (np.asarray(sprites.angle) / 360.0 * TURNS[np.asarray(sprites.shape)]).astype(np.float32)
 
 
-def _on_circle(turns: Float[np.ndarray, " S"]) -> Float[np.ndarray, "S 2"]:
+def on_circle(turns: Float[np.ndarray, " S"]) -> Float[np.ndarray, "S 2"]:
+    """Return the points of the unit circle at some turns."""
     return np.stack([np.cos(2 * np.pi * turns), np.sin(2 * np.pi * turns)], axis=1)
 
 
@@ -159,9 +160,9 @@ def _targets(sprites: Sprites) -> dict[str, Float[Array, "S outputs"]]:
     """Return what each net should say. For the angle each shape has outputs of its own; NaN where nothing is asked."""
     shape = np.asarray(sprites.shape)
     angle = np.full((len(shape), len(SHAPES), 2), np.nan, np.float32)
-    angle[np.arange(len(shape)), shape] = np.where(TURNS[shape, None] > 0, _on_circle(_phase(sprites)), np.nan)
+    angle[np.arange(len(shape)), shape] = np.where(TURNS[shape, None] > 0, on_circle(_phase(sprites)), np.nan)
     targets = {
-        "hue": _on_circle(np.asarray(sprites.color[:, 0])),
+        "hue": on_circle(np.asarray(sprites.color[:, 0])),
         "saturation": np.asarray(sprites.color[:, 1:2]),
         "shape": np.eye(len(SHAPES))[shape],
         "angle": angle.reshape(len(shape), -1),

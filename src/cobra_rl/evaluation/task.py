@@ -198,6 +198,12 @@ def normalised_reward(scores: Mapping[str, Any], context: Mapping[str, Mapping[s
     return {f"normalised_{name}": (scores[name] - low[name]) / (high[name] - low[name]) for name in names}
 
 
+def recent_success(solved: Sequence[bool]) -> Float[np.ndarray, " N"]:
+    """Return the success over the last 30 episodes before and after each; those before the first count as failures."""
+    sums = np.concatenate([np.zeros(WINDOW), np.cumsum([0, *solved])])
+    return (sums[WINDOW:] - sums[:-WINDOW]) / WINDOW
+
+
 def window_won(success: Sequence[bool]) -> bool:
     """Return whether at least 27 of the last 30 episodes succeeded."""
     return len(success) >= WINDOW and sum(success[-WINDOW:]) >= ENOUGH

@@ -5,12 +5,14 @@ import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, UInt8
 
 from cobra_rl.evaluation.probes import Probes, disentanglement, fit_probes, importances, probe_scores
+from cobra_rl.evaluation.reading import linear_scores, quiet_scores
 from cobra_rl.evaluation.segmentation import Match, count_overlap, foreground_ari, match, match_shares
 from cobra_rl.evaluation.task import random_policy, visited
 from cobra_rl.models.vision import Decoded, VisionModel
@@ -20,6 +22,7 @@ from cobra_rl.spriteworld.base import Environment
 
 BATCH = 50
 TEST_SEED, VALIDATION_SEED = 1905, 9275  # scenes to report on, scenes to choose a model by
+CLEAR = 0.8  # share of its pixels that are visible, from which on a sprite's shape must be readable
 
 Vision = VisionModel | WorldModel
 Scores = dict[str, float]
@@ -43,6 +46,7 @@ class Scenes(NamedTuple):
     images: Images
     labels: Int[np.ndarray, "B H W"]  # the sprite that a pixel shows, or -1
     areas: Int[np.ndarray, "B N"]  # pixels that each sprite would have if none hid it
+    whole: Int[np.ndarray, "B N"]  # pixels that each would have if the frame's border did not cut it either
     sprites: Sprites  # each factor has a leading axis B
 
 
@@ -56,8 +60,9 @@ class Seen(NamedTuple):
     found: Match  # by attention
 
 
+@functools.lru_cache(maxsize=8)
 def fixed_scenes(env: Spriteworld, scenes: int = 256, min_sprites: int = 2, seed: int = VALIDATION_SEED) -> Scenes:
-    """Draw initial scenes with at least `min_sprites` sprites; the same for the same arguments."""
+    """Draw initial scenes with at least `min_sprites` sprites; the same for the same arguments, and drawn once."""
     if min_sprites > env.spec.capacity:
         raise ValueError(f"{env} has no scenes with {min_sprites} sprites; min_sprites is at most {env.spec.capacity}.")
     draw_states, look = _compiled(env)
@@ -69,17 +74,21 @@ def fixed_scenes(env: Spriteworld, scenes: int = 256, min_sprites: int = 2, seed
         kept.append(jax.tree.map(lambda leaf, enough=enough: leaf[enough], states))
         count += int(enough.sum())
     states = jax.tree.map(lambda *parts: np.concatenate(parts)[:scenes], *kept)
-    images, labels, areas = in_batches(look, states)
-    return Scenes(images, labels.astype(np.int8), areas, states.sprites)
+    images, labels, areas, whole = in_batches(look, states)
+    drawn = Scenes(images, labels.astype(np.int8), areas, whole, states.sprites)
+    for array in jax.tree.leaves(drawn):
+        array.setflags(write=False)  # whoever asks again is given the same
+    return drawn
 
 
 @functools.cache
 def _compiled(env: Spriteworld) -> tuple[Callable, Callable]:
-    """Compile (keys -> states) and (states -> images, labels, areas)."""
+    """Compile (keys -> states) and (states -> images, labels, areas, areas if they were in the middle)."""
 
     def look(state):
-        labels, area = segment(state, env.image_size), coverage(state, env.image_size)
-        return env.draw(state), labels, area.sum(axis=(0, 1))
+        middle = eqx.tree_at(lambda state: state.sprites.position, state, jnp.full_like(state.sprites.position, 0.5))
+        areas = [coverage(each, env.image_size).sum(axis=(0, 1)) for each in (state, middle)]
+        return env.draw(state), segment(state, env.image_size), *areas
 
     # `map`, for it compiles in half the time, and an environment's scenes are drawn once
     return jax.jit(lambda keys: jax.lax.map(env.initial, keys)), jax.jit(jax.vmap(look))
@@ -164,10 +173,18 @@ def _decomposition(seen: Seen) -> Scores:
     }
 
 
-def matched_slots(seen: Seen, scenes: Scenes, part: slice = slice(None)) -> tuple[Float[np.ndarray, "S M"], Sprites]:
-    """Return the slots of all sprites at least half visible in a part of the scenes, and these sprites."""
+def matched_slots(
+    seen: Seen, scenes: Scenes, part: slice = slice(None), clear: bool = False
+) -> tuple[Float[np.ndarray, "S M"], Sprites]:
+    """Return the slots of a part of the scenes that sprites are matched to, and these sprites.
+
+    Those count of which at least half is not hidden by others; or those that are `clear`: of which at least 80 %, what
+    the border cuts off included, is visible.
+    """
+    least = CLEAR * scenes.whole if clear else 0.5 * scenes.areas
+    shown = (scenes.areas > 0) & (seen.attention[:, 1:].sum(axis=2) >= least)
     slots, sprites, slot, counted = jax.tree.map(
-        lambda leaf: leaf[part], (seen.slots, scenes.sprites, seen.found.slot, seen.found.counted)
+        lambda leaf: leaf[part], (seen.slots, scenes.sprites, seen.found.slot, shown)
     )
     scene, sprite = np.nonzero(counted)
     return slots[scene, slot[scene, sprite]], jax.tree.map(lambda factor: factor[scene, sprite], sprites)
@@ -189,12 +206,15 @@ def _evaluate(
     """Return all scores and the probes; those that are given are scored on all scenes."""
     data = fixed_scenes(env, scenes, min(2, env.spec.capacity), seed)
     seen = see(vision, data)
-    scores = _decomposition(seen)
+    scores = _decomposition(seen) | quiet_scores(seen.slots, seen.attention)
     if isinstance(probes, Probes):
         scores |= probe_scores(probes, *matched_slots(seen, data))
     elif probes:
         probes = fit_probes(*matched_slots(seen, data, slice(0, scenes // 2)), seed=seed)
         slots, sprites = matched_slots(seen, data, slice(scenes // 2, None))
+        parts = slice(0, scenes // 2), slice(scenes // 2, None)
+        fitted, tested = (matched_slots(seen, data, part, clear=True) for part in parts)
+        scores |= linear_scores(fitted, tested) | {"shape_clear": probe_scores(probes, *tested)["shape_accuracy"]}
         importance = importances(probes, slots, sprites, seed)
         scores |= probe_scores(probes, slots, sprites)
         scores |= {"disentanglement": disentanglement(importance), "completeness": disentanglement(importance.T)}

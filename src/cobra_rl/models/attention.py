@@ -15,22 +15,23 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from cobra_rl.models.nets import Conv, UNet, coordinates, cut_windows, space_to_depth
+from cobra_rl.models.nets import Conv, MonetUNet, UNet, coordinates, cut_windows, space_to_depth
 
 Image = Float[Array, "B H W 3"]  # or a window of one
 Plane = Float[Array, "B H W"]
 LogMasks = Float[Array, "B K H W"]
 OUTSIDE = -15.0  # logit of alpha outside the glimpse
+EMPTY = 0.02  # saliency below which nothing is left to see
 
 
 class ScopeAttention(eqx.Module):
     """MONet's attention network."""
 
-    unet: UNet
+    unet: MonetUNet
 
     def __init__(self, size: int, channels: tuple[int, ...], mlp: int, key: PRNGKeyArray):
         cells = (size // 2 ** (len(channels) - 1)) ** 2
-        self.unet = UNet(4, channels, 1, key, bottom=(cells, mlp))
+        self.unet = MonetUNet(4, channels, cells, mlp, key)
 
     def __call__(self, x: Image, slots: int, key: PRNGKeyArray | None) -> LogMasks:
         """log m_k; deterministic, the key is not used."""
@@ -45,26 +46,49 @@ class ScopeAttention(eqx.Module):
 class SeededAttention(eqx.Module):
     """Attention by glimpses around seeds; slot 0 is taken from the whole image, without a seed."""
 
+    background: UNet
     stem: Conv
     unet: UNet
     window: int = eqx.field(static=True)
 
     def __init__(self, channels: tuple[int, ...], window: int, key: PRNGKeyArray):
-        stem_key, unet_key = jax.random.split(key)
-        self.stem = Conv(4 * 7 + 3, channels[0], stem_key)
+        background_key, stem_key, unet_key = jax.random.split(key, 3)
+        self.background = UNet(4 * 3, (12, 16, 16), 2, background_key)
+        self.stem = Conv(4 * 7 + 2, channels[0], stem_key)
         self.unet = UNet(channels[0], channels, 2, unet_key)
         self.window = window
 
     def __call__(self, x: Image, slots: int, key: PRNGKeyArray | None) -> LogMasks:
-        """log m_k. With a key, as in training, seeds are drawn at random from where the scope is large."""
-        keys = [None] * slots if key is None else list(jax.random.split(key, slots))
-        logit = self._alpha(x, jnp.ones(x.shape[:3]), None)
-        log_masks, log_scope = [jax.nn.log_sigmoid(logit)], jax.nn.log_sigmoid(-logit)
-        for k in range(1, slots - 1):
-            logit = self._glimpse(x, jax.lax.stop_gradient(jnp.exp(log_scope)), keys[k])
-            log_masks.append(log_scope + jax.nn.log_sigmoid(logit))
-            log_scope = log_scope + jax.nn.log_sigmoid(-logit)
-        return jnp.stack([*log_masks, log_scope], axis=1)
+        """log m_k. With a key, as in training, seeds are drawn at random from where the scope is large.
+
+        Without one, the recurrence ends as soon as no scene has anything left to see (EMPTY): in most scenes there are
+        fewer things than slots. The slots left over get nothing, and the last one, as always, what is left.
+        """
+        logit = self.background(space_to_depth(x, 2))
+        log_mask, log_scope = jax.nn.log_sigmoid(logit), jax.nn.log_sigmoid(-logit)
+        if key is not None:
+            log_masks = [log_mask]
+            for seed_key in jax.random.split(key, slots - 2):
+                log_mask, log_scope = self._take(x, log_scope, seed_key)
+                log_masks.append(log_mask)
+            return jnp.stack([*log_masks, log_scope], axis=1)
+
+        def more(state: tuple[Array, Plane, LogMasks]) -> Array:
+            return (state[0] < slots - 1) & (jnp.max(saliency(jnp.exp(state[1]))) > EMPTY)
+
+        def take(state: tuple[Array, Plane, LogMasks]) -> tuple[Array, Plane, LogMasks]:
+            k, log_scope, log_masks = state
+            log_mask, log_scope = self._take(x, log_scope, None)
+            return k + 1, log_scope, jax.lax.dynamic_update_index_in_dim(log_masks, log_mask, k, 1)
+
+        nothing = jnp.full((x.shape[0], slots, *x.shape[1:3]), 2 * OUTSIDE).at[:, 0].set(log_mask)
+        _, log_scope, log_masks = jax.lax.while_loop(more, take, (jnp.int32(1), log_scope, nothing))
+        return log_masks.at[:, -1].set(log_scope)
+
+    def _take(self, x: Image, log_scope: Plane, key: PRNGKeyArray | None) -> tuple[Plane, Plane]:
+        """What a slot takes of the scope, and what it leaves."""
+        logit = self._glimpse(x, jax.lax.stop_gradient(jnp.exp(log_scope)), key)
+        return log_scope + jax.nn.log_sigmoid(logit), log_scope + jax.nn.log_sigmoid(-logit)
 
     def _glimpse(self, x: Image, scope: Plane, key: PRNGKeyArray | None) -> Plane:
         """The logit of alpha_k: from the U-Net within the window around the seed, OUTSIDE elsewhere."""
@@ -75,24 +99,26 @@ class SeededAttention(eqx.Module):
         paste = jax.vmap(lambda logit, at: jax.lax.dynamic_update_slice(canvas, logit, (at[0], at[1])))
         return paste(logit, seed)[:, half:-half, half:-half]
 
-    def _alpha(self, x: Image, scope: Plane, color: Float[Array, "B 3"] | None) -> Plane:
-        """The U-Net on a window centred at a seed of the given colour; on the whole image where there is no seed."""
-        difference = jnp.zeros_like(x) if color is None else x - color[:, None, None]
-        features = space_to_depth(jnp.concatenate([x, difference, scope[..., None] - 0.5], -1), 2)
+    def _alpha(self, x: Image, scope: Plane, color: Float[Array, "B 3"]) -> Plane:
+        """The U-Net on a window centred at a seed of the given colour."""
+        features = space_to_depth(jnp.concatenate([x, x - color[:, None, None], scope[..., None] - 0.5], -1), 2)
         cells = features.shape[1]
-        place = jnp.zeros((cells, cells, 2)) if color is None else coordinates(cells)
-        seeded = jnp.full((cells, cells, 1), 0.0 if color is None else 1.0)
-        place = jnp.broadcast_to(jnp.concatenate([place, seeded], -1), (*features.shape[:3], 3))
+        place = jnp.broadcast_to(coordinates(cells), (*features.shape[:3], 2))
         return self.unet(jax.nn.relu(self.stem(jnp.concatenate([features, place], -1))))
 
 
 def pick_seed(scope: Plane, key: PRNGKeyArray | None) -> Int[Array, "B 2"]:
-    """(row, column) where the scope is largest in a neighbourhood; with a key, noise chooses among the large ones."""
-    score = _blur(scope) * (scope + 0.01)
+    """(row, column) of the most salient pixel; with a key, noise chooses among the salient ones."""
+    score = saliency(scope)
     if key is not None:
         score = score * jax.random.uniform(key, scope.shape, minval=0.5, maxval=1.0)
     flat = jnp.argmax(score.reshape(scope.shape[0], -1), axis=-1)
     return jnp.stack([flat // scope.shape[2], flat % scope.shape[2]], axis=-1)
+
+
+def saliency(scope: Plane) -> Plane:
+    """How much of the scope is at a pixel and around it: 1 within a thing that nothing has taken yet."""
+    return _blur(scope) * (scope + 0.01)
 
 
 def _blur(image: Plane, radius: int = 2) -> Plane:

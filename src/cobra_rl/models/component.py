@@ -1,12 +1,14 @@
 """The component VAE, shared by all slots: q(z_k | x, m_k) and the spatial broadcast decoder p(x, c | z_k).
 
-`ConvEncoder` and `BroadcastDecoder` are MONet's. `GlimpseEncoder` and `CentredDecoder` are ours, for the laptop: they
-are told what MONet has to find out, that a thing has a place and looks the same wherever it is.
+`ConvEncoder` and `BroadcastDecoder` are MONet's. `FactoredEncoder` and `FactoredDecoder` are ours, for the laptop: they
+are told what MONet has to find out, that a thing has a place, a colour, a size, an angle and a shape, and that none of
+these changes the others. Each latent belongs to one factor; what its values mean is learnt.
 """
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from cobra_rl.models import nets
@@ -15,6 +17,16 @@ from cobra_rl.models.vision import PLACE
 
 Drawn = tuple[Float[Array, "B H W 3"], Float[Array, "B H W"]]  # RGB means and mask logits
 relu = jax.nn.relu
+
+# Latents of a slot, after those of PLACE (0, 1): where each factor begins
+HUE, TONE, SIZE, ANGLE, SHAPE = 2, 4, 6, 7, 9
+FACTOR_NAMES = ["hue, cosine", "hue, sine", "saturation", "brightness", "size", "angle, cosine", "angle, sine"]
+SPRITE = 8.0  # 1 / about half the width of a sprite, in the coordinates of `coordinates`
+AREA = 0.017  # of a sprite, as a share of the frame
+RINGS = 6
+RADII = 0.3 * np.arange(1, RINGS + 1)  # of the rings, in half widths of a sprite
+ORDERS = range(1, 7)  # of circular harmonics; the first says where the mass lies, the others what shape it has
+PIXELS = 8.0  # from fewer than about this many, nothing can be read
 
 
 class ConvEncoder(eqx.Module):
@@ -37,105 +49,158 @@ class ConvEncoder(eqx.Module):
         return self.head(x.reshape(x.shape[0], -1))
 
 
-class GlimpseEncoder(eqx.Module):
-    """The mask in a window around its centroid, the mean colour under it and its moments, then an MLP.
+class FactoredEncoder(eqx.Module):
+    """Reads each factor of a thing off its mask and its mean colour: place, hue, tone, size, angle and shape.
 
-    A linear map carries colour and moments to the posterior means as well, and the centroid goes to the latents of
-    PLACE: the decoder is told where, of what colour and of what shape a thing is from the first step on.
+    The mask around its centroid is taken apart into rings and circular harmonics. How strong a harmonic is does not
+    depend on the angle, and shape is an MLP of these strengths alone; its phase turns with the thing, and angle is the
+    phase of that harmonic which the thing's own symmetry makes strong. Hue is a direction in the plane of chroma. Only
+    of things that the frame's border cuts, whose symmetry is lost, a second MLP sees everything and corrects this.
+
+    What is read counts as an observation y of the latent with noise of variance tau^2, and the posterior follows by
+    Bayes' rule from the prior N(0, 1): variance tau^2 / (1 + tau^2), mean y / (1 + tau^2). So a latent about which the
+    picture says nothing is at the prior's mean, whatever was read; and few pixels say nothing (PIXELS).
     """
 
     head: MLP
-    skip: Linear
+    border: MLP
+    latents: int = eqx.field(static=True)
     window: int = eqx.field(static=True)
 
     def __init__(self, latents: int, window: int, hidden: int, key: PRNGKeyArray):
-        head_key, skip_key = jax.random.split(key)
-        self.head = MLP((window**2 + 14, hidden, hidden, 2 * latents), head_key, last_gain=0.3)
-        self.skip = Linear(7, latents - 2, skip_key, gain=6.0)
-        self.window = window
+        head_key, border_key = jax.random.split(key)
+        orders = len(ORDERS) - 1
+        inputs, outputs = RINGS * (1 + orders) + 1, RINGS + orders + (latents - SHAPE) + latents
+        self.head = MLP((inputs, hidden, hidden, outputs), head_key, last_gain=0.3)
+        inputs, outputs = RINGS * (1 + 2 * len(ORDERS)) + 3, 2 + latents - SIZE
+        self.border = MLP((inputs, hidden, hidden, outputs), border_key, last_gain=0.01)
+        self.latents, self.window = latents, window
 
     def __call__(self, x: Float[Array, "B H W 3"], mask: Float[Array, "B H W"]) -> Float[Array, "B P"]:
         """Means and log-variances, P = 2M."""
-        size = mask.shape[1]
-        area = mask.sum((1, 2))[:, None]
-        share = mask / (area + 2.0)[:, None]  # an empty mask gives zeros, not noise
-        place = coordinates(size)
-        centroid = jnp.einsum("bhw,hwc->bc", share, place)
-        color = jnp.einsum("bhw,bhwc->bc", share, x)
+        weight = mask**2  # a pixel that may be another slot's says little about this one
+        pixels = weight.sum((1, 2))[:, None]
+        share = weight * (pixels / (pixels**2 + 4.0))[:, None]  # an empty mask gives zeros, not noise
+        centroid = jnp.einsum("bhw,hwc->bc", share, coordinates(mask.shape[1]))
+        bright = weight * x.max(-1) ** 2  # the dark pixels of an edge say little about the colour
+        light = bright.sum((1, 2))[:, None]
+        color = jnp.einsum("bhw,bhwc->bc", bright, x) * light / (light**2 + 4.0)
+        size = jnp.tanh(jnp.log(pixels / mask[0].size + AREA / 32.0) - np.log(AREA))
+        real, imaginary, profile, cut = self._harmonics(share, centroid)
+        strength = jnp.sqrt(real**2 + imaginary**2 + 1e-6)[:, :, 1:]
+        sizes = (RINGS, len(ORDERS) - 1, self.latents - SHAPE)
+        read = jnp.split(self.head(_features(8.0 * profile, 8.0 * strength, size)), np.cumsum(sizes), axis=-1)
+        shift, symmetry, shape, log_noise = read
+        toward = jnp.stack([jnp.sum(part[:, :, 0] * shift, -1) for part in (real, imaginary)], -1)
+        phase = jnp.stack([jnp.sum(part[:, :, 1:] * RADII[:, None], 1) for part in (real, imaginary)], -1)
+        phase = phase / (jnp.linalg.norm(phase + 1e-6, axis=-1, keepdims=True) + 0.02)
+        angle = jnp.sum(jax.nn.softmax(symmetry)[..., None] * phase, axis=1)
+        everything = _features(8.0 * profile, 8.0 * real, 8.0 * imaginary, centroid, size)
+        moved, changed = jnp.split(cut * self.border(everything), [2], axis=-1)
+        place = PLACE.from_canvas(centroid + 0.25 * toward) + moved
+        looks = jnp.concatenate([2.0 * size, 1.4 * angle, shape], -1) + changed
+        log_noise = jnp.logaddexp(jnp.clip(log_noise - 4.0, -12.0, 8.0), 4.0 * jnp.log(PIXELS / (pixels + 0.1)))
+        mean = jnp.concatenate([place, _color_factors(color), looks], -1) * jax.nn.sigmoid(-log_noise)
+        return jnp.concatenate([mean, jax.nn.log_sigmoid(log_noise)], -1)
+
+    def _harmonics(self, share: Float[Array, "B H W"], centroid: Float[Array, "B 2"]) -> tuple[Array, ...]:
+        """Circular harmonics of ORDERS on each ring around the centroid, real and imaginary [B, J, N], the mass on the
+        rings [B, J], and how much of them the frame's border cuts off, from 0 to 1 [B, 1]."""
+        size, window = share.shape[1], self.window
         at = nets.nearest_corner(centroid, size)
-        glimpse = nets.cut_windows(mask[..., None], at, self.window).reshape(mask.shape[0], -1)
-        shift = 0.25 * size * (nets.corner_place(at, size) - centroid)  # lost by rounding, about [-1, 1]
-        second, third, fourth = _moments(jnp.clip(8.0 * (place - centroid[:, None, None]), -2.5, 2.5), share)
-        summary = jnp.concatenate([color, third, fourth], -1)
-        everything = [glimpse, shift, centroid, summary, second, jnp.log(area + 2.0) / 4.0]
-        mean, log_var = jnp.split(self.head(jnp.concatenate(everything, -1)), 2, axis=-1)
-        direct = jnp.concatenate([PLACE.from_canvas(centroid), self.skip(summary)], -1)
-        return jnp.concatenate([mean + direct, log_var], -1)
+        glimpse = nets.cut_windows(share[..., None], at, window).reshape(share.shape[0], -1)
+        place = coordinates(window).reshape(-1, 2) * window / size + nets.corner_place(at, size)[:, None]
+        offset = SPRITE * (place - centroid[:, None])
+        radius = jnp.sqrt(jnp.sum(offset**2, -1) + 1e-4)
+        rings = relu(1.0 - jnp.abs(radius[..., None] - RADII) / (1.5 * RADII[0]))
+        outside = jnp.sum((jnp.abs(place).max(-1) > 1.0) * (radius < RADII[-1]), -1) / jnp.sum(radius < RADII[-1], -1)
+        x, y = offset[..., 0] / radius, offset[..., 1] / radius
+        waves, real, imaginary = [], x, y
+        for _ in ORDERS:
+            waves.append((real, imaginary))
+            real, imaginary = real * x - imaginary * y, real * y + imaginary * x
+        mass = glimpse[..., None] * rings
+        real, imaginary = (jnp.einsum("bpj,bpn->bjn", mass, jnp.stack(part, -1)) for part in zip(*waves, strict=True))
+        return real, imaginary, mass.sum(1), jnp.minimum(8.0 * outside, 1.0)[:, None]
 
 
-def _moments(offset: Float[Array, "B h w 2"], share: Float[Array, "B h w"]) -> list[Float[Array, "B 2"]]:
-    """Mean of (x + iy)^n under the mask, n = 2, 3, 4: stretch, and the directions of a triangle and of a square."""
-    x, y = offset[..., 0], offset[..., 1]
-    real, imaginary, moments = x, y, []
-    for scale in (1.0, 1.0, 2.0):
-        real, imaginary = real * x - imaginary * y, real * y + imaginary * x
-        moment = jnp.stack([jnp.sum(part * share, axis=(1, 2)) for part in (real, imaginary)], axis=-1)
-        moments.append(jnp.tanh(scale * moment))  # bounded for a mask of any size
-    return moments
+def _features(*parts: Array) -> Float[Array, "B F"]:
+    """All parts in one row."""
+    return jnp.concatenate([part.reshape(part.shape[0], -1) for part in parts], -1)
+
+
+def _color_factors(color: Float[Array, "B 3"]) -> Float[Array, "B 4"]:
+    """Hue as a point on a circle (the centre: no hue), saturation and value, of about unit variance over sprites."""
+    red, green, blue = color.T
+    plane = jnp.stack([red - 0.5 * (green + blue), 0.75**0.5 * (green - blue)], -1)
+    chroma = jnp.sqrt(jnp.sum(plane**2, -1, keepdims=True) + 1e-8)
+    value = color.max(-1, keepdims=True)
+    hue = 1.4 * plane * chroma / (chroma**2 + 0.05**2)
+    saturation = chroma * value / (value**2 + 0.05**2)
+    return jnp.concatenate([hue, 4.0 * (saturation - 0.65), 2.5 * (value - 0.95)], -1)
 
 
 class BroadcastDecoder(eqx.Module):
-    """MONet's spatial broadcast decoder: latents and coordinates at every pixel -> RGB means and a mask logit."""
+    """MONet's spatial broadcast decoder: latents and coordinates at every pixel -> RGB means and a mask logit.
 
-    latent_in: Linear
-    place_in: Float[Array, "2 F"]
+    Convolutions are not padded; so they begin with a canvas that is larger than the picture by two pixels a layer.
+    """
+
     layers: list[Conv]
     out: Linear
     size: int = eqx.field(static=True)
 
     def __init__(self, size: int, latents: int, width: int, layers: int, key: PRNGKeyArray):
-        latent_key, place_key, out_key, layer_key = jax.random.split(key, 4)
-        self.latent_in = Linear(latents, width, latent_key, gain=1.0)
-        # Coordinates start three times as large as usual, so that hidden units tell neighbouring pixels apart.
-        self.place_in = 3.0 * Linear(2, width, place_key, gain=1.0).weight
-        self.layers = [Conv(width, width, k) for k in jax.random.split(layer_key, layers)]
-        self.out = Linear(width, 4, out_key, gain=0.3)
+        out_key, *keys = jax.random.split(key, layers + 1)
+        self.layers = [Conv(width if i else latents + 2, width, k, padding="VALID") for i, k in enumerate(keys)]
+        self.out = Linear(width, 4, out_key, gain=1.0)
         self.size = size
 
     def __call__(self, z: Float[Array, "B M"], lattice: Lattice | None = None) -> Drawn:
-        """RGB means and mask logits. The first layer is in closed form: latents need not be broadcast before it."""
+        """RGB means and mask logits. Latents are the same everywhere, and the first layer need not broadcast them."""
         if lattice is not None:
             raise ValueError("MONet's decoder draws whole pictures and no lattice; train with --config.lattice 1.")
-        x = relu(coordinates(self.size) @ self.place_in + self.latent_in(z)[:, None, None])
-        for layer in self.layers:
+        first, *others = self.layers
+        of_latents, of_place = jnp.split(first.kernel, [z.shape[-1]], axis=2)
+        place = nets.convolve(self._canvas()[None], of_place, padding="VALID")
+        x = relu(place + (z @ of_latents.sum((0, 1)) + first.bias)[:, None, None])
+        for layer in others:
             x = relu(layer(x))
         x = self.out(x)
         return x[..., :3], x[..., 3]
 
+    def _canvas(self) -> Float[Array, "h w 2"]:
+        """(x, y) of the pixels of the canvas: the outermost ones are at -1 and 1."""
+        side = self.size + 2 * len(self.layers)
+        return coordinates(side) * side / (side - 1)
 
-class CentredDecoder(eqx.Module):
-    """A spatial broadcast decoder that draws patches of pixels relative to a centre, the latents of PLACE.
 
-    An MLP of the latents gives each hidden unit of the first layer its weights on the coordinates relative to the
-    centre and its bias: half-planes, of which the 1x1 convolutions after it put together any shape at any angle.
+class FactoredDecoder(eqx.Module):
+    """A silhouette drawn around a centre, the latents of PLACE, and filled with one colour, darker towards its edge.
+
+    An MLP of size, angle and shape gives each hidden unit of the first layer its weights on the coordinates relative to
+    the centre and its bias: half-planes, of which the 1x1 convolutions after it put together any shape, at any angle,
+    wherever the centre is. It draws patches of `patch` x `patch` pixels. Another MLP turns hue and tone into a colour.
     """
 
     half_planes: MLP
     layers: list[Linear]
     out: Linear
+    color: MLP
     size: int = eqx.field(static=True)
     patch: int = eqx.field(static=True)
 
     def __init__(self, size: int, latents: int, width: int, layers: int, patch: int, key: PRNGKeyArray):
-        plane_key, layer_key, out_key = jax.random.split(key, 3)
-        self.half_planes = MLP((latents, 128, 128, 3 * width), plane_key, last_gain=2.0)
+        plane_key, layer_key, out_key, color_key = jax.random.split(key, 4)
+        self.half_planes = MLP((latents - SIZE, 128, 128, 3 * width), plane_key, last_gain=2.0)
         self.layers = [Linear(width, width, k) for k in jax.random.split(layer_key, layers)]
-        self.out = Linear(width, 4 * patch**2, out_key, gain=0.3)
+        self.out = Linear(width, 2 * patch**2, out_key, gain=0.3)
+        self.color = MLP((SIZE - HUE, 64, 64, 3), color_key)
         self.size, self.patch = size, patch
 
     def __call__(self, z: Float[Array, "B M"], lattice: Lattice | None = None) -> Drawn:
         """RGB means and mask logits; with a lattice, only of its patches, side by side."""
-        planes = self.half_planes(z).reshape(z.shape[0], 3, -1)
+        planes = self.half_planes(z[:, SIZE:]).reshape(z.shape[0], 3, -1)
         direction = 4.0 * planes[:, :2]  # sprites are small
         bias = planes[:, 2] - jnp.einsum("bc,bcf->bf", PLACE.canvas(z), direction)
         place = coordinates(self.size // self.patch)
@@ -145,5 +210,6 @@ class CentredDecoder(eqx.Module):
         x = x.reshape(z.shape[0], *place.shape[:2], -1)
         for layer in self.layers:
             x = relu(layer(x))
-        x = nets.depth_to_space(self.out(x), self.patch)
-        return x[..., :3], x[..., 3]
+        logit, light = jnp.moveaxis(nets.depth_to_space(self.out(x), self.patch), -1, 0)
+        shade = jax.nn.sigmoid(light + 3.0)  # a pixel at the edge is partly the black of the background
+        return shade[..., None] * self.color(z[:, HUE:SIZE])[:, None, None], logit

@@ -15,13 +15,29 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from cobra_rl.bounds import Bounds, Positive, Width
 from cobra_rl.models.attention import ScopeAttention, SeededAttention
-from cobra_rl.models.component import BroadcastDecoder, CentredDecoder, ConvEncoder, GlimpseEncoder
+from cobra_rl.models.component import (
+    FACTOR_NAMES,
+    SHAPE,
+    BroadcastDecoder,
+    ConvEncoder,
+    FactoredDecoder,
+    FactoredEncoder,
+)
 from cobra_rl.models.nets import Lattice, Loss
-from cobra_rl.models.vision import PLACE, Decoded, Images, LossWeights, Place, Slots, VisionModel, VisionModelConfig
+from cobra_rl.models.vision import (
+    PLACE,
+    PLACE_NAMES,
+    Decoded,
+    Images,
+    LossWeights,
+    Place,
+    Slots,
+    VisionModel,
+    VisionModelConfig,
+)
 
 Rgb = tuple[Positive, Positive, Positive]
 Channels = Annotated[tuple[Width, ...], Bounds(1, 8)]
-LogVar = Annotated[float, Bounds(-50.0, 50.0)]
 Window = Annotated[int, Bounds(0, 1024)]  # side in pixels; 0: none
 
 
@@ -37,9 +53,8 @@ class MonetConfig(VisionModelConfig):
     attention_mlp: Width = 128  # width of the MLP at the bottom of MONet's U-Net
     encoder_window: Window = 0  # 0: MONet's strided convolutions; else a glimpse of the mask, this many pixels squared
     encoder_hidden: Width = 256  # width of the MLP that ends in the posterior
-    log_var_init: LogVar = 0.0  # added to the posterior's log-variance; negative: latents carry information at once
     decoder_width: Width = 32  # channels of the broadcast decoder
-    decoder_layers: Annotated[int, Bounds(0, 64)] = 3  # hidden layers after the first
+    decoder_layers: Annotated[int, Bounds(1, 64)] = 3  # its 3x3 convolutions; of the centred one, 1x1 after the first
     decoder_patch: Window = 0  # 0: MONet's 3x3 convolutions; else centred, drawing patches of this many pixels squared
 
     def __post_init__(self) -> None:
@@ -50,16 +65,17 @@ class MonetConfig(VisionModelConfig):
             if (value := getattr(self, name)) % step:
                 needs = f"a multiple of {step}, as attention_channels, encoder_window and decoder_patch are"
                 raise ValueError(f"{name} of MonetConfig is {value}; it must be {needs}.")
-        if self.latents < 2 and (self.encoder_window or self.decoder_patch):
-            raise ValueError(f"latents of MonetConfig is {self.latents}; two are the place of a slot: give at least 2.")
+        if self.latents <= SHAPE and (self.encoder_window or self.decoder_patch):
+            needs = f"place, colour, size and angle are {SHAPE} and the rest is shape: give at least {SHAPE + 1}"
+            raise ValueError(f"latents of MonetConfig is {self.latents}; {needs}.")
 
 
 class Monet(VisionModel):
     """Attention network and component VAE."""
 
     attention: ScopeAttention | SeededAttention
-    encoder: ConvEncoder | GlimpseEncoder
-    decoder: BroadcastDecoder | CentredDecoder
+    encoder: ConvEncoder | FactoredEncoder
+    decoder: BroadcastDecoder | FactoredDecoder
     config: MonetConfig = eqx.field(static=True)
 
     def __init__(self, config: MonetConfig, key: PRNGKeyArray):
@@ -70,12 +86,12 @@ class Monet(VisionModel):
         else:
             self.attention = ScopeAttention(c.size, c.attention_channels, c.attention_mlp, attention_key)
         if c.encoder_window:
-            self.encoder = GlimpseEncoder(c.latents, c.encoder_window, c.encoder_hidden, encoder_key)
+            self.encoder = FactoredEncoder(c.latents, c.encoder_window, c.encoder_hidden, encoder_key)
         else:
             self.encoder = ConvEncoder(c.size, c.latents, c.encoder_hidden, encoder_key)
         draw = (c.size, c.latents, c.decoder_width, c.decoder_layers)
         if c.decoder_patch:
-            self.decoder = CentredDecoder(*draw, c.decoder_patch, decoder_key)
+            self.decoder = FactoredDecoder(*draw, c.decoder_patch, decoder_key)
         else:
             self.decoder = BroadcastDecoder(*draw, decoder_key)
 
@@ -83,6 +99,14 @@ class Monet(VisionModel):
     def place(self) -> Place | None:
         """Where a slot is: the centred decoder draws around two latents; MONet's own has no such agreement."""
         return PLACE if self.config.decoder_patch else None
+
+    @property
+    def latent_names(self) -> list[str]:
+        """Name the factors, if latents are factors by construction."""
+        if not (self.config.encoder_window and self.config.decoder_patch):
+            return super().latent_names
+        shapes = [f"shape {index + 1}" for index in range(self.config.latents - SHAPE)]
+        return [*PLACE_NAMES, *FACTOR_NAMES, *shapes]
 
     @property
     def patch(self) -> int:
@@ -99,8 +123,7 @@ class Monet(VisionModel):
         """V_enc: the posterior means of all slots."""
         x = self._preprocess(images)
         log_masks = self.attention(x, self.config.slots, None)
-        means = [self._posterior(x, jnp.exp(log_masks[:, k]))[0] for k in range(log_masks.shape[1])]
-        return jnp.stack(means, axis=1)
+        return jax.vmap(lambda mask: self._posterior(x, mask)[0], in_axes=1, out_axes=1)(jnp.exp(log_masks))
 
     @eqx.filter_jit
     def decode(self, slots: Slots, lattice: Lattice | None = None) -> Decoded:
@@ -139,4 +162,4 @@ class Monet(VisionModel):
     def _posterior(self, x: Float[Array, "B H W 3"], mask: Float[Array, "B H W"]) -> list[Float[Array, "B M"]]:
         """Return mean and log-variance of q(z_k | x, m_k)."""
         mean, log_var = jnp.split(self.encoder(x, mask), 2, axis=-1)
-        return [mean, jnp.clip(log_var + self.config.log_var_init, -12.0, 4.0)]
+        return [mean, jnp.clip(log_var, -12.0, 4.0)]

@@ -58,75 +58,122 @@ class MLP(eqx.Module):
 _CHUNK = 8  # images in one weight-gradient convolution; larger batches are several times slower an image on a CPU
 
 
-def _convolve(x: Array, kernel: Array, stride: int = 1) -> Array:
-    return lax.conv_general_dilated(x, kernel, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+def convolve(x: Array, kernel: Array, stride: int = 1, padding: str = "SAME") -> Array:
+    """A plain convolution, NHWC by HWIO."""
+    return lax.conv_general_dilated(x, kernel, (stride, stride), padding, dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
 
-@jax.custom_vjp
-def _chunked_convolve(x: Array, kernel: Array) -> Array:
+def _unstrided(x: Array, kernel: Array, padding: str = "SAME") -> Array:
     """A convolution of stride 1 whose weight gradient is summed over chunks of the batch."""
-    return _convolve(x, kernel)
+    return convolve(x, kernel, padding=padding)
 
 
-def _chunked_backward(residuals: tuple[Array, Array], grad: Array) -> tuple[Array, Array]:
+def _chunked_forward(x: Array, kernel: Array, padding: str) -> tuple[Array, tuple[Array, Array]]:
+    return convolve(x, kernel, padding=padding), (x, kernel)
+
+
+def _chunked_backward(padding: str, residuals: tuple[Array, Array], grad: Array) -> tuple[Array, Array]:
     x, kernel = residuals
-    _, pull_x = jax.vjp(lambda x: _convolve(x, kernel), x)
+    _, pull_x = jax.vjp(lambda x: convolve(x, kernel, padding=padding), x)
     grad_kernel = jnp.zeros_like(kernel)
     for i in range(0, x.shape[0], _CHUNK):
-        _, pull_kernel = jax.vjp(lambda kernel, i=i: _convolve(x[i : i + _CHUNK], kernel), kernel)
+        _, pull_kernel = jax.vjp(lambda kernel, i=i: convolve(x[i : i + _CHUNK], kernel, padding=padding), kernel)
         grad_kernel += pull_kernel(grad[i : i + _CHUNK])[0]
     return pull_x(grad)[0], grad_kernel
 
 
-_chunked_convolve.defvjp(lambda x, kernel: (_convolve(x, kernel), (x, kernel)), _chunked_backward)
+_chunked_convolve = jax.custom_vjp(_unstrided, nondiff_argnums=(2,))
+_chunked_convolve.defvjp(_chunked_forward, _chunked_backward)
 
 
 class Conv(eqx.Module):
-    """3x3 convolution, zero-padded; on request instance-normalised, as in MONet's U-Net."""
+    """3x3 convolution and a bias; the picture is padded with zeros ("SAME") or shrinks by two pixels ("VALID")."""
 
     kernel: Float[Array, "3 3 I O"]
     bias: Float[Array, " O"]
     stride: int = eqx.field(static=True)
-    normalise: bool = eqx.field(static=True)
+    padding: str = eqx.field(static=True)
 
-    def __init__(self, n_in: int, n_out: int, key: PRNGKeyArray, stride: int = 1, normalise: bool = False):
+    def __init__(self, n_in: int, n_out: int, key: PRNGKeyArray, stride: int = 1, padding: str = "SAME"):
         self.kernel = _truncated_normal(key, (3, 3, n_in, n_out), 9 * n_in, RELU_GAIN)
         self.bias = jnp.zeros(n_out)
-        self.stride, self.normalise = stride, normalise
+        self.stride, self.padding = stride, padding
 
     def __call__(self, x: Float[Array, "B H W I"]) -> Float[Array, "B h w O"]:
         """Without an activation."""
-        y = _chunked_convolve(x, self.kernel) if self.stride == 1 else _convolve(x, self.kernel, self.stride)
-        if self.normalise:
-            centred = y - y.mean((1, 2), keepdims=True)
-            y = centred * lax.rsqrt((centred**2).mean((1, 2), keepdims=True) + 1e-5)
-        return y + self.bias
+        if self.stride == 1:
+            return _chunked_convolve(x, self.kernel, self.padding) + self.bias
+        return convolve(x, self.kernel, self.stride, self.padding) + self.bias
+
+
+class Block(eqx.Module):
+    """A block of MONet's U-Net: 3x3 convolution without a bias, instance normalisation with one, ReLU."""
+
+    kernel: Float[Array, "3 3 I O"]
+    bias: Float[Array, " O"]
+
+    def __init__(self, n_in: int, n_out: int, key: PRNGKeyArray):
+        self.kernel = _truncated_normal(key, (3, 3, n_in, n_out), 9 * n_in, RELU_GAIN)
+        self.bias = jnp.zeros(n_out)
+
+    def __call__(self, x: Float[Array, "B H W I"]) -> Float[Array, "B H W O"]:
+        """Resizing, which ends a block in MONet's words, is left to the U-Net."""
+        y = _chunked_convolve(x, self.kernel)
+        centred = y - y.mean((1, 2), keepdims=True)
+        y = centred * lax.rsqrt((centred**2).mean((1, 2), keepdims=True) + 1e-5)
+        return jax.nn.relu(y + self.bias)
+
+
+class MonetUNet(eqx.Module):
+    """MONet's U-Net (Burgess et al. 2019, appendix B.2): as many blocks up as down, skips between them, below an MLP.
+
+    Nearest-neighbour resizing by two ends each block but the last of each path. A skip is what a block gives before
+    that; it is put beside what comes from below. MONet does not say how wide blocks are: those of a level are alike.
+    """
+
+    down: list[Block]
+    bottom: MLP
+    up: list[Block]
+    out: Linear
+
+    def __init__(self, n_in: int, channels: Sequence[int], cells: int, width: int, key: PRNGKeyArray):
+        """There are `cells` cells at the lowest level; `width` is that of the MLP there."""
+        down_key, bottom_key, up_key, out_key = jax.random.split(key, 4)
+        down_keys, up_keys = (jax.random.split(key, len(channels)) for key in (down_key, up_key))
+        self.down = [Block(i, o, k) for (i, o), k in zip(itertools.pairwise([n_in, *channels]), down_keys, strict=True)]
+        self.bottom = MLP((cells * channels[-1], width, width, cells * channels[-1]), bottom_key, RELU_GAIN)
+        below = [*channels[1:], channels[-1]]
+        self.up = [Block(b + c, c, k) for b, c, k in zip(below[::-1], channels[::-1], up_keys, strict=True)]
+        self.out = Linear(channels[0], 1, out_key, gain=1.0)
+
+    def __call__(self, x: Float[Array, "B H W I"]) -> Float[Array, "B H W"]:
+        """One value a pixel."""
+        skips = []
+        for level, block in enumerate(self.down):
+            x = block(x[:, ::2, ::2] if level else x)
+            skips.append(x)
+        x = jax.nn.relu(self.bottom(x.reshape(x.shape[0], -1))).reshape(x.shape)
+        for level, block in enumerate(self.up):
+            x = block(jnp.concatenate([upsample(x) if level else x, skips.pop()], -1))
+        return self.out(x)[..., 0]
 
 
 class UNet(eqx.Module):
-    """One convolution a level on the way down and up, skips between them, in MONet's an MLP at the bottom."""
+    """Ours, on patches of pixels: a convolution a level on the way down, one on the way up, skips between them."""
 
     down: list[Conv]
-    bottom: MLP | None
     up: list[Conv]
     out: Linear
     patch: int = eqx.field(static=True)
 
-    def __init__(
-        self, n_in: int, channels: Sequence[int], patch: int, key: PRNGKeyArray, bottom: tuple[int, int] | None = None
-    ):
-        """`bottom` is (cells at the lowest level, width of the MLP there); with it, convolutions are normalised."""
-        down_key, bottom_key, up_key, out_key = jax.random.split(key, 4)
+    def __init__(self, n_in: int, channels: Sequence[int], patch: int, key: PRNGKeyArray):
+        down_key, _, up_key, out_key = jax.random.split(key, 4)  # so that runs of before can be made again
 
         def convolutions(pairs: Sequence[tuple[int, int]], key: PRNGKeyArray) -> list[Conv]:
             keys = jax.random.split(key, max(len(pairs), 1))
-            return [Conv(i, o, k, normalise=bottom is not None) for (i, o), k in zip(pairs, keys, strict=False)]
+            return [Conv(i, o, k) for (i, o), k in zip(pairs, keys, strict=False)]
 
         self.down = convolutions(list(itertools.pairwise([n_in, *channels])), down_key)
-        self.bottom = None
-        if bottom is not None:
-            cells, width = bottom
-            self.bottom = MLP((cells * channels[-1], width, width, cells * channels[-1]), bottom_key, RELU_GAIN)
         self.up = convolutions([(above + below, above) for above, below in itertools.pairwise(channels)][::-1], up_key)
         self.out = Linear(channels[0], patch**2, out_key, gain=0.1)
         self.patch = patch
@@ -138,8 +185,6 @@ class UNet(eqx.Module):
             x = jax.nn.relu(conv(pool(x) if level else x))
             skips.append(x)
         x = skips.pop()
-        if self.bottom is not None:
-            x = jax.nn.relu(self.bottom(x.reshape(x.shape[0], -1))).reshape(x.shape)
         for conv in self.up:
             x = jax.nn.relu(conv(jnp.concatenate([skips.pop(), upsample(x)], -1)))
         return depth_to_space(self.out(x), self.patch)[..., 0]

@@ -3,6 +3,9 @@
     R(z) = R_global( sum_{i<j} R_pair(z^i, z^j) )
 
 It is all that a task teaches; everything else is frozen (the paper's appendices "Reward Predictor", "Sparse rewards").
+With `difference`, ours, R_pair also reads |z^i - z^j|: how alike two things are and how far apart need then not be
+learnt anew for each pair of colours, and a task of like and unlike carries over to colours that it never had. Its
+weights start at nothing.
 """
 
 from collections.abc import Callable
@@ -26,6 +29,7 @@ class RewardConfig(Checked):
 
     pair: Annotated[tuple[Width, ...], Bounds(1, 16)] = (128, 128)  # layers of R_pair
     whole: Layers = (128,)  # hidden layers of R_global
+    difference: bool = False  # R_pair also reads the difference of the two slots (not in the paper)
 
 
 class Reward(eqx.Module):
@@ -33,22 +37,27 @@ class Reward(eqx.Module):
 
     pair: MLP
     whole: MLP
+    apart: Float[Array, "M F"] | None  # weights of |z^i - z^j| in the first layer of R_pair
     config: RewardConfig = eqx.field(static=True)
 
     def __init__(self, config: RewardConfig, latents: int, key: PRNGKeyArray):
         pair_key, whole_key = jax.random.split(key)
         self.pair = MLP((2 * latents, *config.pair), pair_key, last_gain=2.0)
         self.whole = MLP((config.pair[-1], *config.whole, 1), whole_key, last_gain=0.1)
+        self.apart = jnp.zeros((latents, config.pair[0])) if config.difference else None
         self.config = config
 
     def __call__(self, slots: Float[Array, "*N K M"]) -> Float[Array, "*N"]:
         """The reward, or the value, of a scene."""
         i, j = np.triu_indices(slots.shape[-2], k=1)
         first, *others = self.pair.layers
-        left, right = (slots @ part for part in jnp.split(first.weight, 2))  # W (z^i, z^j) = W_1 z^i + W_2 z^j
-        hidden = jax.nn.relu(left[..., i, :] + right[..., j, :] + first.bias)
+        left, right = jnp.split(first.weight, 2)
+        hidden = (slots @ left)[..., i, :] + (slots @ right)[..., j, :] + first.bias  # W (z^i, z^j)
+        if self.apart is not None:
+            hidden += jnp.abs(slots[..., i, :] - slots[..., j, :]) @ self.apart
         for layer in others:
-            hidden = jax.nn.relu(layer(hidden))
+            hidden = layer(jax.nn.relu(hidden))
+        hidden = jax.nn.relu(hidden)
         return self.whole(hidden.sum(-2))[..., 0]
 
 

@@ -5,8 +5,8 @@ A slot-wise MLP T_net reads a slot and the action; it gives the slot's change an
     z~_{t+1}^k = z_t^k + Delta_k,   e_pred = sum_k e_k,   (Delta_k, e_k) = T_net(z_t^k, a_t)
 
 That is the paper's, `Transition`. `LawTransition` is ours, for the laptop: it also has a law, what the action does to
-whatever it touches, one small MLP for all slots, while T_net says how much it touches each of them and what the law
-leaves unexplained,
+whatever it touches, where that is moved to, one small MLP for all slots, while T_net says how much it touches each of
+them and what the law leaves unexplained,
 
     Delta_k = r_k + touch_k law(a_t),   (r_k, touch_k, e_k) = T_net(z_t^k, a_t),   touch_k in [0, 1]
 
@@ -31,8 +31,8 @@ from cobra_rl.models.vision import PLACE, Images, Place, Slots, VisionModel
 
 Scalar = Float[Array, ""] | float
 NEAR = 4.0  # 1 / the half width of a sprite, in the unit of the latents of PLACE
-# The law is learnt faster than what is to be left for T_net. It starts at nothing and touches all: what is not touched
-# then closes its gate, and what is touched keeps it at 1, where noise cannot sway it.
+# The law is learnt faster than what is to be left for T_net. It starts at nothing and touches what is near the click;
+# T_net then learns where the borders of things are.
 OWN_SCALE, LAW_SCALE, TOUCH_SCALE = 0.1, 2.0, 2.0
 
 
@@ -157,17 +157,22 @@ class LawTransition(TransitionModel):
         net_key, law_key = jax.random.split(key)
         inputs = sizes.latents + sizes.action + 2
         self.net = MLP((inputs, *config.hidden, sizes.latents + 2), net_key, last_gain=0.01)
-        self.law = MLP((sizes.action, config.law, sizes.latents), law_key, last_gain=0.01)
+        self.law = MLP((sizes.action, config.law, 2), law_key, last_gain=0.01)
         self.config = config  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def change(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N A"]) -> Change:
         """Return the law's change of what is touched, and T_net's own of each slot."""
         push = broadcast_action(action, slots)
-        click = jnp.tanh(NEAR * (push[..., :2] - PLACE.latents(slots)))  # as seen from the slot
-        out = self.net(jnp.concatenate([slots, push, click], -1))
+        click = NEAR * (push[..., :2] - PLACE.latents(slots))  # as seen from the slot
+        out = self.net(jnp.concatenate([slots, push, jnp.tanh(click)], -1))
         own = OWN_SCALE * out[..., :-2]
-        touch = jax.nn.sigmoid(TOUCH_SCALE * (1.0 + out[..., -1:]))
-        return Change(own + touch * LAW_SCALE * self.law(push), own, self.config.error_unit * out[..., -2])
+        distance = jnp.sum(click**2, -1, keepdims=True)
+        touch = jax.nn.sigmoid(TOUCH_SCALE * (1.0 - distance + out[..., -1:]))
+        place = PLACE.latents(slots)
+        moved = PLACE.latents(own) + touch * LAW_SCALE * self.law(push)
+        stopped = PLACE.within(place + moved) - place  # nothing leaves the frame
+        delta = own.at[..., PLACE.first : PLACE.first + 2].set(stopped)
+        return Change(delta, own, self.config.error_unit * out[..., -2])
 
     def change_size(self, change: Change) -> Float[Array, " B"]:
         """Return |Delta|; the law's change of place costs nothing, or sprites would be imagined to move too little."""

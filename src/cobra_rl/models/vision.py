@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
 from cobra_rl.bounds import Bounds, Checked
@@ -32,6 +33,10 @@ class Place:
         """Return (x, y) in frame coordinates [0, 1]^2, y up."""
         return self.latents(slots) / self.units + 0.5
 
+    def within(self, latents: Float[Array, "*N 2"]) -> Float[Array, "*N 2"]:
+        """Bring two latents back to the frame's border, if they are beyond it."""
+        return jnp.clip(latents, -0.5 * self.units, 0.5 * self.units)
+
     def canvas(self, slots: Float[Array, "*N M"]) -> Float[Array, "*N 2"]:
         """Return (x, y) in the coordinates that networks draw in, [-1, 1]^2 (`nets.coordinates`)."""
         return 2.0 / self.units * self.latents(slots)
@@ -42,6 +47,7 @@ class Place:
 
 
 PLACE = Place()
+PLACE_NAMES = ["place, left to right", "place, down to up"]
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,14 @@ class VisionModel(eqx.Module):
     def patch(self) -> int:
         """The side, in pixels, of the patches that V_dec can draw one by one; 0: only whole pictures."""
         return 0
+
+    @property
+    def latent_names(self) -> list[str]:
+        """What each latent of a slot is called: a number, unless the module knows better."""
+        names = [f"latent {index}" for index in range(self.config.latents)]
+        if self.place is not None:
+            names[self.place.first : self.place.first + 2] = PLACE_NAMES
+        return names
 
     @abc.abstractmethod
     def encode(self, images: Images) -> Slots:

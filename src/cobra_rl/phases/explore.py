@@ -19,7 +19,7 @@ from cobra_rl.models.nets import Lattice
 from cobra_rl.models.transition import TransitionModel, Transitions
 from cobra_rl.models.vision import VisionModel
 from cobra_rl.models.world import WorldModel, make_exploration, make_transition
-from cobra_rl.phases.schedules import at, averaged, check_memory, copied, optimiser_of, over_devices
+from cobra_rl.phases.schedules import at, averaged, check_memory, copied, on_devices, optimiser_of, over_devices
 from cobra_rl.runtime.actors import Actors, LocalActors
 from cobra_rl.runtime.folder import open_run
 from cobra_rl.runtime.replay import Replay, ReplayState
@@ -103,6 +103,7 @@ class ExplorePhase:
 
     def step(self, state: ExploreState, step: int) -> tuple[ExploreState, dict[str, Array]]:
         """Let the actors play where it is their turn, then update both networks once."""
+        state = on_devices(state, self.config.batch)
         if isinstance(self._actors, LocalActors):
             self._actors.state = state.acting
         memory, env_steps, due = state.memory, int(state.env_steps), step % self.config.updates == 0

@@ -63,8 +63,20 @@ def over_devices(batch: Tree) -> Tree:
     count = shared_by(len(jax.tree.leaves(batch)[0]))
     if count == 1:
         return batch
-    mesh = Mesh(np.array(jax.devices()[:count]), ("batch",))
-    return jax.lax.with_sharding_constraint(batch, NamedSharding(mesh, PartitionSpec("batch")))
+    return jax.lax.with_sharding_constraint(batch, NamedSharding(_mesh(count), PartitionSpec("batch")))
+
+
+def on_devices(state: Tree, batch: int) -> Tree:
+    """Put all arrays whole on every device that shares a batch of this size: else the second step compiles anew."""
+    count = shared_by(batch)
+    if count == 1:
+        return state
+    whole = NamedSharding(_mesh(count), PartitionSpec())
+    return jax.tree.map(lambda leaf: jax.device_put(leaf, whole) if eqx.is_array(leaf) else leaf, state)
+
+
+def _mesh(count: int) -> Mesh:
+    return Mesh(np.array(jax.devices()[:count]), ("batch",))
 
 
 def check_memory(make: Callable[[], Any], option: str) -> None:

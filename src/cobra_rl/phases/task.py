@@ -1,63 +1,30 @@
 """Phase 3, want and act: an environment with reward -> a reward predictor; each seed is a run of its own."""
 
-import functools
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from cobra_rl.agents.base import Agent, Playing, begin
 from cobra_rl.agents.base import step as take_step
 from cobra_rl.agents.cobra import Cobra
 from cobra_rl.config import TaskConfig
-from cobra_rl.environments import Problem, SparseReward
-from cobra_rl.evaluation.task import WINDOW, context, greedy_scores, normalised_reward, play_episodes, window_won
+from cobra_rl.environments import Problem
 from cobra_rl.models.world import WorldModel
 from cobra_rl.phases.schedules import check_memory
-from cobra_rl.runtime import storage
-from cobra_rl.runtime.folder import open_run
-from cobra_rl.runtime.run import Diverged, Report, Weights, run
-from cobra_rl.runtime.typed import to_json
-from cobra_rl.runtime.weights import WEIGHTS, is_whole
-from cobra_rl.runtime.words import warn, working
+from cobra_rl.phases.solving import SeedPhase, Solving
 from cobra_rl.spriteworld.base import Environment
-from cobra_rl.spriteworld.env import Spriteworld
-from cobra_rl.worlds import SHIPPED, copy_world, find_world, world_record
+from cobra_rl.worlds import find_world
 
-CONFIRM = 100  # greedy episodes that must confirm the 90 % of a window
-FINAL_SEED = 1905  # random seed of the greedy episodes at the end
-FREE = ("steps", "first_seed", "seed_count", "final", "world.path")  # may differ from one call to the next
 AGENTS: Mapping[str, Callable[[Any], Agent]] = {"cobra": Cobra}  # a learner of its own is a line here
 
 
 @dataclass
-class TaskPhase:
-    """One seed of a task as the run loop takes it."""
-
-    columns = ("success", "episodes")
-    read_every = 1
-    report_every = 100
-    save_every = 500
-    evaluates = False
-    compressed = False
-    keep = True
-
-    agent: Agent
-    env: Environment
-    world: WorldModel
-    seed: int
-    steps: int
-    title: str
-    reward_cap: float | None = None
-    notes: dict[str, Any] = field(  # an entry an episode in both lists; how soon it got to 90 %, confirmed
-        default_factory=lambda: {"ends": [], "success": [], "confirmed": None, "next_try": 0, "capped": 0}
-    )
+class TaskPhase(SeedPhase[Agent]):
+    """One seed of an `Agent`: each step is one of one environment."""
 
     def init(self) -> Playing:
         """Start with a fresh predictor in a fresh episode."""
@@ -67,140 +34,31 @@ class TaskPhase:
         """Take one environment step and learn from it."""
         state, outcome, metrics = take_step(self.agent, self.env, self.world, state)
         reward, success, done = jax.device_get(outcome[1:])
-        if not np.isfinite(reward):
-            raise Diverged(f"The environment gave a reward of {reward} at step {step + 1}; rewards must be finite.")
-        self.notes["capped"] += int(self.reward_cap is not None and reward > self.reward_cap and not success)
-        if done:
-            self.notes["ends"].append(step + 1)
-            self.notes["success"].append(bool(success))
-            self._confirm(state, step + 1)
-        recent = self.notes["success"][-WINDOW:] or [0.0]
-        return state, metrics | {"success": float(np.mean(recent)), "episodes": len(self.notes["ends"])}
-
-    def _confirm(self, state: Playing, step: int) -> None:
-        """Count a window of 90 % if greedy episodes reach 90 % too; if not, the next attempt is 30 episodes later."""
-        notes, count = self.notes, len(self.notes["success"])
-        if notes["confirmed"] is None and count >= notes["next_try"] and window_won(notes["success"]):
-            params = self.agent.params(self.world, state.agent)
-            played = play_episodes(self.agent.policy, params, self.env, CONFIRM, seed=10_000 + step)
-            notes["confirmed"] = count if played.success.mean() >= 0.9 else None
-            notes["next_try"] = count + WINDOW
-
-    def report(self, state: Playing, step: int) -> Report:
-        """There is nothing more to measure while learning."""
-        return Report({})
-
-    def weights(self, state: Playing) -> dict[str, Weights]:
-        """Keep what the agent says."""
-        kept = self.agent.weights(self.world, state.agent)
-        return {kept.kind: kept}
-
-    def summary(self) -> dict[str, Any]:
-        """Return what the seed went through, as result.json has it."""
-        ends, confirmed = self.notes["ends"], self.notes["confirmed"]
-        return {
-            "seed": self.seed,
-            "episodes": len(ends),
-            "episodes_to_90": confirmed,
-            "steps_to_90": None if confirmed is None else ends[confirmed - 1],
-            "ends": ends,
-            "success": self.notes["success"],
-        }
-
-
-def check_fit(env: Environment, world: WorldModel) -> None:
-    """Refuse an environment that a world does not know how to see or to act in."""
-    knows = world.sizes
-    if env.image_size != knows.image or env.action_size != knows.action:
-        raise ValueError(
-            f"The environment has pictures of {env.image_size} pixels and actions of {env.action_size} dimensions; "
-            f"the world knows {knows.image} and {knows.action}. Take a world that was trained for it."
-        )
-    if isinstance(env, Spriteworld) and env.spec.capacity > knows.slots:
-        raise ValueError(
-            f"The environment {env.spec.name!r} has scenes of {env.spec.capacity} sprites, and the world sees only "
-            f"{knows.slots} things; take fewer sprites, or train a world with more --config.model.slots."
-        )
+        return state, metrics | self.count(reward, success, done, step + 1, state.agent)
 
 
 @dataclass(frozen=True)
-class Solving:
-    """A task to be learnt: in which world, by whom, how long and where. A value: other processes can learn its seeds.
+class AgentSolving(Solving):
+    """A task to be learnt by an `Agent`, such as COBRA."""
 
-    Each seed has so many rewarded `steps`, and `final` greedy episodes at the end in each mode.
-    """
+    phase_name: ClassVar[str] = "task"
 
     config: TaskConfig
     world: WorldModel
-    problem: Problem
-    folder: Path
-    seeds: range
-    steps: int
-    final: int
-    envs: Mapping[str, Environment]  # by mode
-    place: Path  # where the world came from
-    command: str  # for the records
 
     def __post_init__(self):
         if self.config.agent not in AGENTS:
             raise ValueError(f"There is no agent {self.config.agent!r}; choose one of {', '.join(AGENTS)}.")
-        for env in self.envs.values():
-            check_fit(env, self.world)
+        super().__post_init__()
         world, side, agent = self.world, self.world.sizes.image, AGENTS[self.config.agent](self.config)
         image = jnp.zeros((side, side, 3), jnp.uint8)
         check_memory(lambda: agent.init(jax.random.key(0), world, agent.observe(world, image)), "--config.memory")
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What is asked for, as the records have it."""
-        asked = {"phase": "task", "problem": self.problem, "config": self.config, "world": world_record(self.place)}
-        more = {"first_seed": self.seeds.start, "seed_count": len(self.seeds), "final": self.final}
-        return asked | {"steps": self.steps} | more
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the folder for this process; a run that was asked for something else is refused."""
-        defaults = {"problem": Problem(self.problem.task), "config": TaskConfig()}
-        with open_run(self.folder, self.settings, defaults, free=FREE, command=self.command):
-            if self.place != SHIPPED:
-                copy_world(self.place, self.folder / "world")
-            yield
-
-    def learn(self, seed: int) -> dict[str, Any]:
-        """Learn one seed and score it; scores that were measured before are read, if their weights are there."""
-        folder = self.folder / f"seed{seed}"
-        number = f" ({seed - self.seeds.start + 1} of {len(self.seeds)})" if len(self.seeds) > 1 else ""
-        title = f"{self.problem.task}, seed {seed}{number}"
-        path, asked = folder / "scores.json", {"steps": self.steps, "final": self.final}
-        known = _known(path, asked | {"row": dict})
-        if known and any(is_whole(weights.parent) for weights in folder.glob(f"*/{WEIGHTS}")):
-            print(f"{title}: finished, {self.steps:,} steps are done in {folder}", flush=True)
-            return known["row"]
-        env = SparseReward(self.envs["train"]) if self.problem.sparse else self.envs["train"]
+    def phase(self, seed: int, title: str) -> TaskPhase:
+        """Make the run of one seed."""
         world = self.world if self.problem.exploration_policy else self.world.without_policy()
         agent, cap = AGENTS[self.config.agent](self.config), self.config.reward_cap
-        phase = TaskPhase(agent, env, world, seed, self.steps, title, cap)
-        state = run(phase, folder)
-        if capped := phase.notes["capped"]:
-            above = f"above config.reward_cap ({cap:g}) and were learnt as that"
-            print(f"{title}: {capped} rewards were {above}.", flush=True)
-        with working(f"{title}: {self.final} greedy episodes in each mode"):
-            scores = greedy_scores(agent.policy, agent.params(world, state.agent), self.envs, self.final, FINAL_SEED)
-        row = phase.summary() | scores
-        storage.write_json(path, asked | {"row": row})
-        return row
-
-    def solve(self) -> dict[str, Any]:
-        """Learn all seeds, one after the other, and compare; return result.json."""
-        with self.held():
-            began, compared = time.monotonic(), _compared(self.folder, self.envs, self.final)
-            rows = [self.learn(seed) for seed in self.seeds]
-            rows = [row | normalised_reward(row, compared) for row in rows]
-            minutes = (time.monotonic() - began) / 60
-            asked = {"command": self.command} | to_json(self.settings)
-            result = asked | {"minutes": minutes, "context": compared, "seeds": rows}
-            storage.write_json(self.folder / "result.json", result)
-        return result
+        return TaskPhase(agent, self.train_env, world, seed, self.steps, title, cap, self.check_every)
 
 
 def prepare(
@@ -214,10 +72,12 @@ def prepare(
     envs: Mapping[str, Environment] | None = None,
     world_folder: Path | str | None = None,
     command: str = "python",
+    check_every: int = 0,
 ) -> Solving:
     """Say what is to be learnt; `envs` are by default the problem's, and the world came by default with the package."""
     envs = problem.environments() if envs is None else envs
-    return Solving(config, world, problem, folder, seeds, steps, final, envs, find_world(world_folder), command)
+    place = find_world(world_folder)
+    return AgentSolving(config, world, problem, folder, seeds, steps, final, envs, place, command, check_every)
 
 
 def solve(*args: Any, **options: Any) -> dict[str, Any]:
@@ -226,46 +86,3 @@ def solve(*args: Any, **options: Any) -> dict[str, Any]:
     Returns result.json.
     """
     return prepare(*args, **options).solve()
-
-
-def learn_elsewhere(solvings: Sequence[Solving], workers: int, address: str | None = None) -> None:
-    """Learn all seeds of several tasks in Ray's processes, as many at a time as there are workers.
-
-    They write into the folders of the tasks, which on a cluster all machines must see; there `solve` finds them done.
-    """
-    from cobra_rl.runtime.ray_tasks import spread
-
-    jobs = {f"{each.problem.task}, seed {seed}": (each, seed) for each in solvings for seed in each.seeds}
-    with ExitStack() as stack:
-        for each in solvings:
-            stack.enter_context(each.held())
-        calls = {name: functools.partial(each.learn, seed) for name, (each, seed) in jobs.items()}
-        logs = {name: each.folder / f"seed{seed}" for name, (each, seed) in jobs.items()}
-        spread(calls, logs, workers, address)
-
-
-def _compared(folder: Path, envs: Mapping[str, Environment], final: int) -> dict[str, Any]:
-    """Measure what to compare with, once for all seeds."""
-    path, asked = folder / "context.json", {"final": final}
-    if known := _known(path, asked | {"context": dict}):
-        return known["context"]
-    with working(f"What to compare with: {final} episodes of a random policy and of one that knows all"):
-        found = context(envs, final, FINAL_SEED)
-    if not all(np.isfinite(value) for scores in found.values() for value in scores.values()):
-        raise Diverged("The environment gives rewards that are not finite; correct its task first.")
-    storage.write_json(path, asked | {"context": found})
-    return found
-
-
-def _known(path: Path, asked: Mapping[str, int | type]) -> dict[str, Any] | None:
-    """Read what was measured before, if it has what is asked for: values, or anything of a type."""
-    try:
-        known = storage.read_json(path) if path.exists() else {}
-    except ValueError as error:
-        warn(f"{error} What it held is measured again.")
-        return None
-    fits = (
-        isinstance(known.get(name), value) if isinstance(value, type) else known.get(name) == value
-        for name, value in asked.items()
-    )
-    return known if all(fits) else None

@@ -16,7 +16,7 @@ from cobra_rl.environments import fewer_sprites
 from cobra_rl.evaluation.vision import vision_scores
 from cobra_rl.models.vision import LossWeights, VisionModel, VisionModelConfig
 from cobra_rl.models.world import make_vision
-from cobra_rl.phases.schedules import at, averaged, copied, optimiser_of, over_devices
+from cobra_rl.phases.schedules import at, averaged, copied, on_devices, optimiser_of, over_devices
 from cobra_rl.runtime.folder import open_run
 from cobra_rl.runtime.run import Report, Weights, run
 from cobra_rl.spriteworld.base import Environment
@@ -90,7 +90,8 @@ class VisionPhase:
         stages = self.config.stages
         stage = next(stage for stage in stages if share < stage.until or stage is stages[-1])
         self._best = False
-        return _compiled(self.config, self.env, stage)((jax.random.fold_in(self._keys, step), weights), state)
+        given, state = (jax.random.fold_in(self._keys, step), weights), on_devices(state, self.config.batch)
+        return _compiled(self.config, self.env, stage)(given, state)
 
     def report(self, state: VisionState, step: int) -> Report:
         """Score the averaged weights on validation scenes and picture what they see."""

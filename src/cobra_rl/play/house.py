@@ -11,6 +11,7 @@ from cobra_rl.agents.base import Params, Policy
 from cobra_rl.config import TaskConfig
 from cobra_rl.models.reward import Reward
 from cobra_rl.models.world import WorldModel
+from cobra_rl.players import load_player, player_settings
 from cobra_rl.spriteworld.env import Spriteworld
 from cobra_rl.worlds import find_world, world_sha256
 
@@ -61,13 +62,16 @@ class House:
             raise ValueError(f"There is no agent {name!r} here.")
         kind, _, run = name.partition(":")
         folder = SHIPPED_AGENTS / run if kind == "shipped" else self.runs_by_name()[run]
-        place = find_world(self.world_folder)
-        if Agent.settings(folder).world.sha256 != world_sha256(place):
+        place, learnt_in = find_world(self.world_folder), player_settings(folder).world
+        if learnt_in is not None and learnt_in.sha256 != world_sha256(place):
             raise ValueError(f"{run} learnt in another world; start `cobra play --world` with that one.")
-        agent = Agent.load(folder, world=place)
+        agent = load_player(folder, world=place)
         env = agent.problem.environments()[mode] if agent.problem else None
         if not isinstance(env, Spriteworld):
             raise ValueError(f"{run} learnt in a world without sprites, which the page cannot show.")
-        world = self.world if agent.world.exploration is not None else self.world.without_policy()
-        params = agent.params._replace(world=world)  # one world in memory and in compiled code
-        return Chosen(env, world, agent.policy, params, Wish(agent.predictor, agent.config))
+        used, world = agent.world, self.world
+        if used is not None and used.exploration is None:
+            world = world.without_policy()
+        params = agent.params._replace(world=None if used is None else world)  # one world in memory and compiled code
+        wish = Wish(agent.predictor, agent.config) if isinstance(agent, Agent) else None
+        return Chosen(env, world, agent.policy, params, wish)

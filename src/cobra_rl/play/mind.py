@@ -134,16 +134,6 @@ def slot_at(masks: UInt8[np.ndarray, "K H W"], x: float, y: float) -> int:
     return int(masks[:, row, column].argmax())
 
 
-def latent_names(world: WorldModel) -> list[str]:
-    """Name the latents of a slot: as the vision module does, if it does; else by number, and the place by its axes."""
-    count, place = world.sizes.latents, world.vision.place
-    names = [f"latent {index}" for index in range(count)]
-    if place is not None:
-        names[place.first : place.first + 2] = ["place, left to right", "place, down to up"]
-    given = getattr(world.vision, "latent_names", None)
-    return [str(name) for name in given] if given is not None and len(given) == count else names
-
-
 def rounded(array: Any, digits: int) -> Any:
     """Write numbers as lists, rounded."""
     return np.asarray(array, np.float64).round(digits).tolist()

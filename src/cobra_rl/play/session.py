@@ -54,7 +54,7 @@ class Session:
         """Say what the page has to know once."""
         sizes = self.house.world.sizes
         outlines = {name: VERTICES[index].round(4).tolist() for index, name in enumerate(SHAPES)}
-        known = {"slots": sizes.slots, "size": sizes.image, "latents": mind.latent_names(self.house.world)}
+        known = {"slots": sizes.slots, "size": sizes.image, "latents": self.house.world.vision.latent_names}
         known |= {"slider": mind.SLIDER, "outlines": outlines}
         return known | {"type": "ready", "agents": self.house.agents(), "scene": self.stage.scene()}
 

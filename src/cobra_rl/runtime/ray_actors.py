@@ -21,7 +21,7 @@ PATIENCE = 60.0  # seconds to wait for anything at all
 # An actor is one thread on one core: learners and other actors need the rest.
 ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "OMP_NUM_THREADS": "1",
     "JAX_TRACEBACK_FILTERING": "off",  # it ends an error with a remark on itself, where `collect` looks for the cause
 }

@@ -97,7 +97,7 @@ def _table(names: Any, results: Mapping[str, Any], failures: Mapping[str, str], 
     table = Table("job", "how far", "success")
     for name in names:
         latest = last_line(folders[name])
-        step = f"step {latest['step']:,}" if "step" in latest else "waiting"
+        step = f"step {int(latest.get('env_steps', latest['step'])):,}" if "step" in latest else "waiting"
         far = "done" if name in results else "failed" if name in failures else step
         success = f"{latest['success']:.0%}" if isinstance(latest.get("success"), float) else ""
         table.add_row(name, far, success)

@@ -73,6 +73,11 @@ class Replay:
         weight = (state.size * priority[indices] / sums[-1]) ** -beta
         return Sample(jax.tree.map(lambda leaf: leaf[indices], state.items), weight / weight.max(), indices)
 
+    def sample_uniformly(self, state: ReplayState, key: PRNGKeyArray) -> Any:
+        """Draw a batch of items, all equally likely and without a look at their errors."""
+        indices = jax.random.randint(key, (self.batch,), 0, state.size)
+        return jax.tree.map(lambda leaf: leaf[indices], state.items)
+
     def update(self, state: ReplayState, indices: Int[Array, " B"], errors: Float[Array, " B"]) -> ReplayState:
         """Replace the raw errors of the items that `sample` found at these indices."""
         return state._replace(error=state.error.at[indices].set(errors))

@@ -16,6 +16,7 @@ from PIL import Image, ImageDraw
 from cobra_rl.agent import Agent
 from cobra_rl.agents.base import Policy
 from cobra_rl.evaluation.task import episodes
+from cobra_rl.players import Player
 from cobra_rl.runtime.storage import write_atomically
 from cobra_rl.spriteworld import Spriteworld, make, render
 from cobra_rl.spriteworld.base import Environment, auto_reset
@@ -34,19 +35,23 @@ def film(policy: Policy, params: Any, env: Environment, frames: int, seed: int, 
 
 
 def watch(
-    agent: Agent, env: Environment, frames: int, seed: int, size: int, progress: Progress = lambda done, total: None
+    agent: Player, env: Environment, frames: int, seed: int, size: int, progress: Progress = lambda done, total: None
 ) -> list[Frame]:
-    """Film episodes one after the other, beside the slots that the agent sees and the scenes that it imagines."""
+    """Film episodes one after the other, beside what the agent has: the slots that it sees, the scenes it imagines."""
     rows, world = [], agent.world
     moments = itertools.islice(_moments(agent.policy, agent.params, env, seed, size), frames)
     for done, (state, action, scene) in enumerate(moments, 1):
-        image = np.asarray(env.draw(state))[None]
-        slots = world.encode(image)
-        after = slots if action is None else world.imagine(slots, action[None]).slots
-        seen, imagined = colored_masks(np.asarray(world.masks(image)))[0], np.asarray(world.decode(after).image[0])
-        rows.append((scene, enlarged(seen, size), enlarged(imagined, size)))
+        row = [scene]
+        if world is not None:
+            image = np.asarray(env.draw(state))[None]
+            row.append(enlarged(colored_masks(np.asarray(world.masks(image)))[0], size))
+            if isinstance(agent, Agent):  # a baseline does not imagine
+                slots = world.encode(image)
+                after = slots if action is None else world.imagine(slots, action[None]).slots
+                row.append(enlarged(np.asarray(world.decode(after).image[0]), size))
+        rows.append(row)
         progress(done, frames)
-    return beside(dict(zip(CAPTIONS, map(list, zip(*rows, strict=True)), strict=True)))
+    return beside(dict(zip(CAPTIONS, map(list, zip(*rows, strict=True)), strict=False)))
 
 
 def film_random(env: Environment, *, steps: int, seed: int, size: int, click_on_sprites: bool) -> list[Frame]:

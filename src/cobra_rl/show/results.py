@@ -6,7 +6,8 @@
     explore_log.jsonl     the log of `cobra train explore`; likewise explore_random_log.jsonl, explore_whole_log.jsonl
     demo.json             the result of `make demo`
     solve/TASK.json       the result of `cobra solve TASK`, or a run of it, solve/TASK/; with options solve/TASK-OPTIONS
-    mpo_handheld/, mpo_raw/   the same for the paper's baselines
+    baseline/TASK-NAME.json   the same for `cobra baseline`, NAME being one of the four: mpo_raw, mpo_features,
+                              mpo_policy, mpo_handheld; with options baseline/TASK-NAME-OPTIONS
 
 All files are optional. The published results lie in `RESULTS`; a researcher's own folder has the same layout.
 """
@@ -16,24 +17,21 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from cobra_rl.bounds import Bounds, Checked, Seed, Share, conform
-from cobra_rl.evaluation.statistics import Exact, Summary, or_never, summary
+from cobra_rl.bounds import Checked, conform
+from cobra_rl.evaluation.statistics import Exact
 from cobra_rl.runtime.storage import write_json
-from cobra_rl.spriteworld.names import MODES, SUITE, TASKS
+from cobra_rl.show.task_results import Record, TaskResult, task_result
+from cobra_rl.spriteworld.names import TASKS
 
 RESULTS = Path(__file__).parents[1] / "results"  # published, and shipped with the package
-AGENTS = ("solve", "mpo_handheld", "mpo_raw")  # folders of results: one per agent, a file per task
-COMPARED = ("random", "bound")  # what agents are compared with
+FOLDERS = ("solve", "baseline")  # of results of tasks
 MAIN_PLACE = "paper/exploration/train"  # the scenes of vision.json that its targets are about
 
-Record = Mapping[str, Any]  # a file as JSON has it
 Metrics = Mapping[str, float | Sequence[float] | None]  # None: does not exist there, such as FG-ARI of single sprites
 
 Stored = dict[str, float | tuple[float, ...] | None]  # `Metrics`, as they are read
-Number = Annotated[int, Bounds(0, 10**9)]
-ByMode = dict[str, Share]  # train, test
 
 
 class Metric(NamedTuple):
@@ -86,6 +84,7 @@ TASK: dict[str, Metric] = {
     "success_test": Metric("success, test", at_least=0.9, is_share=True),
     "steps_to_90": Metric("steps to 90 %"),
     "episodes_to_90": Metric("episodes to 90 %"),
+    "steps_to_90_kept": Metric("steps to 90 %, kept"),
 }
 
 
@@ -102,62 +101,6 @@ class Evaluation(Checked):
         """Of vision: the metrics of the held-out exploration scenes; of the first place if those were not measured."""
         places: Any = self.metrics
         return places.get(MAIN_PLACE) or next(iter(places.values()))
-
-
-@dataclass(frozen=True)
-class SeedResult(Checked):
-    """What one seed of a task came to. Only a run that learnt has the last four."""
-
-    seed: Seed
-    success: ByMode  # share of greedy episodes
-    normalised_reward: dict[str, float]  # by mode: 0 for a random policy, 1 for the bound; empty: not measured
-    steps_to_90: Number | None = None  # None: never
-    episodes_to_90: Number | None = None
-    ends: tuple[Number, ...] = ()  # the step at which each training episode ended
-    solved: tuple[bool, ...] = ()  # whether it succeeded
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self.ends) != len(self.solved):
-            raise ValueError(f"seed {self.seed} has {len(self.ends)} ends of episodes and {len(self.solved)} successes")
-
-
-@dataclass(frozen=True)
-class TaskResult(Checked):
-    """The result.json of `cobra solve`, or what `cobra evaluate RUN` measured of a run."""
-
-    source: str
-    command: str
-    task: str
-    variant: str
-    is_sparse: bool
-    steps: Number  # rewarded steps that each seed had
-    episodes: Number  # greedy episodes in each mode
-    learnt: bool  # whether it says how soon the seeds got to 90 %
-    context: dict[str, ByMode]  # "random" and "bound": their success
-    seeds: tuple[SeedResult, ...]
-
-    @property
-    def title(self) -> str:
-        """The task's name for people."""
-        return SUITE[self.task].title if self.task in SUITE else self.task.replace("_", " ")
-
-    def success(self, mode: str) -> Summary:
-        """Summarises the success of greedy episodes over seeds."""
-        return summary([seed.success[mode] for seed in self.seeds])
-
-    def normalised_reward(self, mode: str) -> Summary | None:
-        """Summarises the normalised reward over seeds; None if it was not measured."""
-        values = [seed.normalised_reward[mode] for seed in self.seeds if mode in seed.normalised_reward]
-        return summary(values) if values else None
-
-    def counts(self, name: str) -> list[int | None]:
-        """Returns `steps_to_90` or `episodes_to_90` of each seed; None for a seed that never got there."""
-        return [getattr(seed, name) for seed in self.seeds]
-
-    def soon(self, name: str) -> Summary:
-        """Summarises `steps_to_90` or `episodes_to_90` over seeds; a seed that never got there counts as infinite."""
-        return summary(or_never(self.counts(name)))
 
 
 Suite = dict[str, dict[str, TaskResult]]  # what was run, such as "solve" or "solve-uniform" -> task -> its result
@@ -193,13 +136,13 @@ def read_task(results: Path, name: str) -> TaskResult | None:
 def read_suite(results: Path) -> Suite:
     """Reads the results of all tasks and agents, tasks in the suite's order."""
     suite: Suite = {}
-    for agent in AGENTS:
-        files = {path.stem for path in (results / agent).glob("*.json")}
-        runs = {path.parent.name for path in (results / agent).glob("*/result.json")}
+    for folder in FOLDERS:
+        files = {path.stem for path in (results / folder).glob("*.json")}
+        runs = {path.parent.name for path in (results / folder).glob("*/result.json")}
         for name in sorted(files | runs):
             task, dash, options = name.partition("-") if name.partition("-")[0] in TASKS else (name, "", "")
-            if result := read_task(results, f"{agent}/{name}"):
-                suite.setdefault(agent + dash + options, {})[task] = result
+            if result := read_task(results, f"{folder}/{name}"):
+                suite.setdefault(folder + dash + options, {})[task] = result
     return {kind: {task: of[task] for task in sorted(of, key=suite_order)} for kind, of in suite.items()}
 
 
@@ -220,44 +163,9 @@ def read_log(results: Path, file: str) -> list[Record] | None:
     return [conform(dict[str, float | None], line, f"{path}, line {number},") for number, line in enumerate(lines, 1)]
 
 
-def task_result(record: Record | TaskResult, source: str = "") -> TaskResult:
-    """Converts the record of result.json to a `TaskResult`; one that is converted already is returned as it is."""
-    if isinstance(record, TaskResult):
-        return record
-    if not record.get("seeds"):
-        raise ValueError("it holds no seeds")
-    problem, seeds = record["problem"], record["seeds"]
-    compared = conform(dict[str, dict[str, float]], record.get("context", {}), "its context")
-    context = {name: {mode: compared[name][mode] for mode in MODES} for name in COMPARED if name in compared}
-    return TaskResult(
-        source,
-        record.get("command", ""),
-        problem["task"],
-        problem.get("variant", "paper"),
-        bool(problem.get("sparse")),
-        record["steps"] or 0,  # none: a saved agent
-        record["episodes"] if "episodes" in record else record["final"],
-        "steps_to_90" in seeds[0],
-        context,
-        tuple(_seed_result(seed) for seed in seeds),
-    )
-
-
 def write_evaluation(path: Path, command: str, metrics: Mapping[str, Any]) -> None:
     """Writes metrics as `read_vision` and `read_explore` expect them; JSON has no NaN, so that NaN becomes null."""
     write_json(path, {"command": command, "figures": _without_nan(metrics)})
-
-
-def _seed_result(seed: Record) -> SeedResult:
-    return SeedResult(
-        seed["seed"],
-        {mode: seed[f"success_{mode}"] for mode in MODES},
-        {mode: seed[name] for mode in MODES if (name := f"normalised_reward_{mode}") in seed},
-        seed.get("steps_to_90"),
-        seed.get("episodes_to_90"),
-        tuple(seed.get("ends", ())),
-        tuple(seed.get("success", ())),
-    )
 
 
 def _read(results: Path, file: str, kind: str, build: Callable[[str, Record], Any]) -> Any:

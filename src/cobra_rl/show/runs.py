@@ -22,7 +22,9 @@ AWAITED = {
     "vision": (("fg_ari_attention", "FG-ARI"), ("mse", "squared error")),
     "explore": (("hit_rate", "hits"), ("changed", "changes")),
     "task": (("success", "success"),),
+    "baseline": (("success", "success"),),
 }
+SEEDED = ("task", "baseline")  # phases whose runs have a folder for each seed
 SHARES = ("hits", "changes", "success")  # written in percent
 
 
@@ -70,23 +72,24 @@ def _read_run(folder: Path) -> RunLine:
 
 
 def _what(settings: Mapping[str, Any]) -> str:
-    if settings["phase"] != "task":
+    if settings["phase"] not in SEEDED:
         return f"{settings['phase']}, seed {settings.get('seed')}"
-    seeds = settings.get("seed_count", 1)
-    return f"{settings['problem']['task'].replace('_', ' ')}, {seeds} seed{'s' * (seeds != 1)}"
+    seeds, by = settings.get("seed_count", 1), f"{settings['agent']}, " if settings["phase"] == "baseline" else ""
+    return f"{by}{settings['problem']['task']}, {seeds} seed{'s' * (seeds != 1)}".replace("_", " ")
 
 
 def _how_far(folder: Path, settings: Mapping[str, Any]) -> tuple[str, bool]:
     """Return the steps that are done, of all seeds together, and whether that is all."""
-    if settings["phase"] != "task":
+    if settings["phase"] not in SEEDED:
         done, total = _steps(folder), settings["config"]["steps"]
     elif "steps" not in settings:  # a saved agent
         return "agent", True
     else:
         first, count, steps = settings.get("first_seed", 0), settings.get("seed_count", 1), settings["steps"]
         total = steps * count
-        done = sum(min(steps, _steps(folder / f"seed{seed}")) for seed in range(first, first + count))
-    finished = done >= total and (settings["phase"] != "task" or (folder / "result.json").exists())
+        each = settings["config"]["envs"] if settings["phase"] == "baseline" else 1  # environment steps in a step
+        done = sum(min(steps, each * _steps(folder / f"seed{seed}")) for seed in range(first, first + count))
+    finished = done >= total and (settings["phase"] not in SEEDED or (folder / "result.json").exists())
     return f"{done:,}/{total:,}", finished
 
 
@@ -96,7 +99,7 @@ def _steps(folder: Path) -> int:
 
 def _how_good(folder: Path, settings: Mapping[str, Any]) -> str:
     """Return the latest value of the metric that one waits for; of a finished task, the success at its end."""
-    logs = [folder / LOG] if settings["phase"] != "task" else sorted(folder.glob(f"seed*/{LOG}"))
+    logs = [folder / LOG] if settings["phase"] not in SEEDED else sorted(folder.glob(f"seed*/{LOG}"))
     found = _scores(folder / "result.json")
     name = "success, test"
     for field, title in AWAITED[settings["phase"]] if not found else ():

@@ -8,10 +8,11 @@ from rich.console import Console
 from rich.table import Table
 
 from cobra_rl.evaluation.statistics import Exact, Summary, count, count_summary, percent
-from cobra_rl.show.results import EXPLORE, TASK, VISION, Metric, Metrics, Record, TaskResult, task_result
+from cobra_rl.show.results import EXPLORE, TASK, VISION, Metric, Metrics
+from cobra_rl.show.task_results import Record, TaskResult, task_result
 from cobra_rl.spriteworld.names import MODES
 
-SOON = ("steps_to_90", "episodes_to_90")
+SOON, KEPT = ("steps_to_90", "episodes_to_90"), "steps_to_90_kept"
 COMPARED = {"random": "random policy", "bound": "knows all"}  # what results are compared with
 KNOWS_ALL = "knows all: a one-step search with the true state"
 WIDE = 72  # columns from which on `print_suite` has room for the comparison
@@ -58,8 +59,8 @@ def print_explore(metrics: Metrics) -> None:
 def print_result(result: Record | TaskResult) -> None:
     """Prints a row per seed, their interquartile mean with its interval, and what to compare it with."""
     result = task_result(result)
-    soon = SOON if result.learnt else ()
-    heads = [metric.heading for name, metric in TASK.items() if name in soon or name not in SOON]
+    soon = (*(SOON if result.learnt else ()), *((KEPT,) if result.checked else ()))
+    heads = [metric.heading for name, metric in TASK.items() if name in soon or name not in (*SOON, KEPT)]
     broken = (head.replace(", ", ",\n").replace(" to", "\nto") for head in heads)
     table = _table(f"{result.title}, {result.variant} variant", "", *broken)
     for seed in result.seeds:
@@ -74,6 +75,13 @@ def print_result(result: Record | TaskResult) -> None:
     notes += [KNOWS_ALL] if "bound" in result.context else []
     table.caption = "; ".join(notes)
     Console().print(table)
+
+
+def reached(result: TaskResult) -> str:
+    """Writes the steps to 90 %: "7,040"; of seeds that did not get there, their budget and the success at the end."""
+    steps, lost = count_summary(result.counts("steps_to_90")), None in result.counts("steps_to_90")
+    had = f"{percent(result.success('train').mean)} after {count(result.steps)}"
+    return f"{steps} ({had})" if lost else steps
 
 
 def print_suite(results: Sequence[Record | TaskResult]) -> None:

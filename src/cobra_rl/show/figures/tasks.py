@@ -1,54 +1,33 @@
-"""The tasks: performance, robustness and data efficiency, with ablations; the agent at play; learning curves."""
+"""The tasks: the agent at play, learning curves, and what is drawn of a finished run."""
 
 import itertools
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from cobra_rl.agent import Agent
-from cobra_rl.evaluation.statistics import Summary, bootstrap_interval, count, interquartile_mean
+from cobra_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
 from cobra_rl.evaluation.task import CONTEXT, WINDOW, episodes
 from cobra_rl.models.world import WorldModel
-from cobra_rl.show.figures.style import COLORS, Drawn, caption, label, show, write
+from cobra_rl.players import Player
+from cobra_rl.show.figures.bars import HEADINGS, SERIES, read_kinds, replay_ratios
+from cobra_rl.show.figures.style import COLORS, LABELS, Drawn, caption, label, show, write
 from cobra_rl.show.films import Frame, beside, film, picture, save_gif
-from cobra_rl.show.results import Record, Suite, TaskResult, read_suite, task_result
+from cobra_rl.show.results import read_suite
+from cobra_rl.show.task_results import BASELINES, Record, TaskResult, task_result
 from cobra_rl.spriteworld import make
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE
 
-HEADINGS = {"train": "training mode", "test": "robustness mode"}
-SERIES = {  # what was run, as `read_suite` calls it -> the colour and the label of its bars
-    "solve": ("cobra", "COBRA"),
-    "mpo_handheld": ("mpo_handheld", "MPO handheld"),
-    "mpo_raw": ("mpo_raw", "MPO raw"),
-    "solve-uniform": ("uniform", "COBRA, uniform proposals"),
-}
 SPARSE_KINDS = {"solve-sparse": ("cobra", "value predictor"), "solve-sparse-reward": ("reward", "reward predictor")}
 POINTS = 60  # of an average curve
+FIRST_STEP = 30  # at which `learning_curves` begins
 FRAMES, SIZE, SEED = 5, 160, 3  # of `solving`
 FILM_FRAMES, FPS, FILM_SEED = 60, 4.0, 7  # of the film of a run
 TRIES = 8  # episodes to look through for one that is long enough
-
-
-def performance(_: WorldModel, results: Path) -> Drawn:
-    """Draw COBRA, and the baselines whose results exist."""
-    bars = _read(results, ("solve", "mpo_handheld", "mpo_raw"))
-    if not bars:
-        raise FileNotFoundError(f"There is no result of `cobra solve` in {results}: this figure shows them.")
-    return Drawn(_bars(bars, log=True), caption("performance", **_budget(bars)))
-
-
-def ablation(_: WorldModel, results: Path) -> Drawn:
-    """Draw COBRA with and without the exploration policy at task time."""
-    bars = _read(results, ("solve", "solve-uniform"))
-    if "solve-uniform" not in bars:
-        raise FileNotFoundError(f"There is no result of `cobra solve --no-exploration-policy` in {results}.")
-    return Drawn(_bars(bars, log=False), caption("ablation", **_budget(bars)))
 
 
 def solving(_: WorldModel, __: Path, agents: Callable[[str], Agent] = Agent.pretrained) -> Drawn:
@@ -72,20 +51,42 @@ def solving(_: WorldModel, __: Path, agents: Callable[[str], Agent] = Agent.pret
 def learning_curve(result: TaskResult) -> Drawn:
     """Draw the learning curve of a finished run of a task."""
     figure = Figure(figsize=(4.6, 2.8), layout="constrained")
-    axes = figure.subplots()
+    axes, color, name = figure.subplots(), COLORS[result.agent], LABELS[result.agent]
     for seed in result.seeds:
-        axes.plot([0, *seed.ends], _success(seed.solved), color=COLORS["cobra"], linewidth=1.2, alpha=0.8)
+        axes.plot(*seed.curve, color=color, linewidth=1.2, alpha=0.8)
         if seed.steps_to_90 is not None:
-            axes.plot(seed.steps_to_90, 0.9, "o", color=COLORS["cobra"], markersize=4)
+            axes.plot(seed.steps_to_90, 0.9, "o", color=color, markersize=4)
     for other, levels in result.context.items():
         axes.axhline(levels["train"], color=COLORS[other], linestyle="--", linewidth=1.0, label=CONTEXT[other])
-    axes.plot([], [], color=COLORS["cobra"], label="COBRA, a line a seed" if len(result.seeds) > 1 else "COBRA")
+    axes.plot([], [], color=color, label=f"{name}, a line a seed" if len(result.seeds) > 1 else name)
     _describe(axes, result.title + (", sparse reward" if result.is_sparse else ""), result.steps)
     axes.legend(frameon=False, fontsize=7, loc="center right")
     return Drawn(figure, caption("learning_curve", result=result, window=WINDOW))
 
 
-def report_run(record: Record, folder: Path, agent: Agent, envs: Mapping[str, Environment]) -> tuple[Path, Path]:
+def learning_curves(_: WorldModel, results: Path) -> Drawn:
+    """Draw a panel for each task: COBRA and the baselines whose results exist, on a logarithmic axis of steps."""
+    found = read_kinds(results, ("solve", *BASELINES.values()))
+    if not found.keys() & set(BASELINES.values()):
+        raise FileNotFoundError(f"There is no result of `cobra baseline` in {results}: this figure shows them.")
+    figure = Figure(figsize=(10.0, 5.4), layout="constrained")
+    grid, most = figure.subplots(2, 3, sharex=True, sharey=True), 0
+    for axes, task in zip(grid.flat, REWARDED, strict=True):
+        for kind, by_task in found.items():
+            if result := by_task.get(task):
+                color, name = SERIES[kind]
+                _curve(axes, result, COLORS[color], name, first=FIRST_STEP)
+                most = max(most, result.steps)
+        axes.set_title(SUITE[task].title, fontsize=9)
+    grid[0, 0].set(xscale="log", xlim=(FIRST_STEP, most))
+    for axes in grid.flat:
+        axes.label_outer()
+    entries = {name: line for axes in grid.flat for line, name in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=len(entries), frameon=False)
+    return Drawn(figure, caption("learning_curves", window=WINDOW, ratios=replay_ratios(found)))
+
+
+def report_run(record: Record, folder: Path, agent: Player, envs: Mapping[str, Environment]) -> tuple[Path, Path]:
     """Draw the learning curve of a finished run and film its agent in the environment of each mode: the two files."""
     result, path = task_result(record), folder / "film.gif"
     curve = write(learning_curve(result), "learning_curve", folder)
@@ -109,96 +110,17 @@ def sparse(_: WorldModel, results: Path) -> Drawn:
     return Drawn(figure, caption("sparse", window=WINDOW))
 
 
-def _read(results: Path, kinds: Sequence[str]) -> Suite:
-    suite = read_suite(results)
-    found = {kind: {task: of for task, of in suite.get(kind, {}).items() if task in REWARDED} for kind in kinds}
-    return {kind: by_task for kind, by_task in found.items() if by_task}
-
-
-def _bars(bars: Suite, log: bool) -> Figure:
-    """Draw three panels with a group of bars per task: success in both modes, and steps to 90 %."""
-    figure = Figure(figsize=(8.0, 5.0), layout="constrained")
-    rows = figure.subplots(len(MODES) + 1, 1, sharex=True)
-    width = 0.7 / len(bars)
-    for number, (kind, results) in enumerate(bars.items()):
-        agent, name = SERIES[kind]
-        color, offset = COLORS[agent], (number - (len(bars) - 1) / 2) * width
-        for task, result in results.items():
-            place = REWARDED.index(task) + offset
-            for axes, mode in zip(rows, MODES, strict=False):
-                values = [float(seed.success[mode]) for seed in result.seeds]
-                _bar(axes, place, width, result.success(mode), values, color)
-            _steps(rows[-1], place, width, result, color)
-        rows[0].bar(0, 0, color=color, label=name)
-    for axes, mode in zip(rows, MODES, strict=False):
-        _compared(axes, next(iter(bars.values())), mode)
-        axes.set(ylabel=f"success,\n{HEADINGS[mode]}", ylim=(0.0, 1.05), yticks=(0.0, 0.5, 1.0))
-    rows[-1].set(ylabel="rewarded steps\nto 90 %", xticks=range(len(REWARDED)), xlim=(-0.6, len(REWARDED) - 0.4))
-    rows[-1].set_xticklabels([SUITE[task].title.replace(", ", ",\n") for task in REWARDED], fontsize=8)
-    if log:
-        rows[-1].set(yscale="log", ylim=(50.0, None))
-    for axes in rows:
-        axes.spines[["top", "right"]].set_visible(False)
-    if len(bars) > 1:
-        entries = rows[0].get_legend_handles_labels()
-        figure.legend(*entries, loc="outside upper center", ncols=len(bars), frameon=False)
-    return figure
-
-
-def _bar(
-    axes: Axes, place: float, width: float, found: Summary, values: list[float], color: str, most: float = math.inf
-) -> float:
-    """Draw a mean (pale beyond `most`), its interval and the seeds; return the top of what was drawn."""
-    mean, low, high = (float(value) for value in found[:3])
-    high = min(high, most)
-    axes.bar(place, min(mean, most), 0.92 * width, color=color, alpha=0.85 if math.isfinite(mean) else 0.2)
-    if math.isfinite(mean):
-        axes.errorbar(place, mean, [[max(0.0, mean - low)], [max(0.0, high - mean)]], color="black", linewidth=1.0)
-    axes.plot(np.full(len(values), place), values, ".", color="black", markersize=2.5, alpha=0.5)
-    return max([min(mean, most), high, *values])
-
-
-def _steps(axes: Axes, place: float, width: float, result: TaskResult, color: str) -> None:
-    """Draw the steps to 90 %, in numbers too; where not all seeds got there, how many did."""
-    found, counts = result.soon("steps_to_90"), result.counts("steps_to_90")
-    reached = [float(value) for value in counts if value is not None]
-    top = _bar(axes, place, width, found, reached, color, most=float(result.steps))
-    lines = [count(found.mean).replace(",", "")] if math.isfinite(found.mean) else []
-    if len(reached) < len(counts):
-        lines.append(f"({len(reached)} of {len(counts)})" if lines else f"{len(reached)} of {len(counts)}")
-    axes.annotate("\n".join(lines), (place, top), (0, 2), textcoords="offset points", ha="center", fontsize=7)
-
-
-def _compared(axes: Axes, results: Mapping[str, TaskResult], mode: str) -> None:
-    """Draw a random policy and the bound of a search that knows all across each group of bars."""
-    for task, result in results.items():
-        ends = (REWARDED.index(task) - 0.45, REWARDED.index(task) + 0.45)
-        for name, style in (("bound", "-"), ("random", ":")):
-            if name in result.context:
-                axes.hlines(result.context[name][mode], *ends, color=COLORS["random"], linestyle=style, linewidth=1.2)
-
-
-def _budget(bars: Suite) -> dict[str, str]:
-    """Write how many seeds, episodes and steps the results have: "5" or "3-5"."""
-    results = [result for by_task in bars.values() for result in by_task.values()]
-    found = {
-        "seeds": {len(result.seeds) for result in results},
-        "episodes": {result.episodes for result in results},
-        "steps": {result.steps for result in results},
-    }
-    return {name: "-".join(f"{value:,}" for value in sorted({min(of), max(of)})) for name, of in found.items()}
-
-
-def _curve(axes: Axes, result: TaskResult, color: str, predictor: str) -> None:
-    x = np.linspace(0, result.steps, POINTS)
-    curves = [_success(seed.solved)[np.searchsorted(seed.ends, x, side="right")] for seed in result.seeds]
+def _curve(axes: Axes, result: TaskResult, color: str, name: str, first: int = 0) -> None:
+    """Draw the interquartile mean over seeds and its interval; from step `first` on, if given, for a log axis."""
+    x = np.geomspace(first, max(result.steps, first), POINTS) if first else np.linspace(0, result.steps, POINTS)
+    curves = [success[np.searchsorted(ends, x, side="right") - 1] for ends, success in (s.curve for s in result.seeds)]
     points = np.stack(curves, axis=1)
     low, high = np.array([bootstrap_interval(point, draws=1000) for point in points], float).T
     axes.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
-    axes.plot(x, [float(interquartile_mean(point)) for point in points], color=color, label=predictor)
-    for name, style in (("random", ":"), ("bound", "-")):
-        if name in result.context:
-            axes.axhline(result.context[name]["train"], color=COLORS["random"], linestyle=style, linewidth=1.0)
+    axes.plot(x, [float(interquartile_mean(point)) for point in points], color=color, label=name)
+    for other, style in (("random", ":"), ("bound", "-")):
+        if other in result.context:
+            axes.axhline(result.context[other]["train"], color=COLORS["random"], linestyle=style, linewidth=1.0)
     _describe(axes, result.title, result.steps)
 
 
@@ -208,11 +130,6 @@ def _describe(axes: Axes, title: str, steps: int) -> None:
     axes.set(xlim=(0, steps), ylim=(-0.02, 1.03))
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(title, fontsize=10)
-
-
-def _success(solved: Sequence[bool]) -> Float[np.ndarray, " N"]:
-    """Return the success over the last 30 episodes after each episode; those before the first count as failures."""
-    return np.array([sum(solved[max(0, i - WINDOW) : i]) / WINDOW for i in range(len(solved) + 1)])
 
 
 def _frames(agent: Agent, task: str, mode: str) -> list[Frame]:

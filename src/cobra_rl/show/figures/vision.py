@@ -49,7 +49,7 @@ def traversals(world: WorldModel, _: Path) -> Drawn:
         swept = np.repeat(scene, len(STEPS), axis=0)
         swept[:, slot, latent] = STEPS
         rows.append(np.asarray(world.decode(swept).image))
-    figure, grid = picture_grid(rows, 0.72, [f"latent {latent + 1}" for latent in order])
+    figure, grid = picture_grid(rows, 0.72, [world.vision.latent_names[latent] for latent in order])
     for axes, latent in zip(grid[:, -1], order, strict=True):
         axes.yaxis.set_label_position("right")
         label(axes, _factors(importance[latent]), ha="left")

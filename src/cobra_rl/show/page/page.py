@@ -23,6 +23,8 @@ DOCS = Path(__file__).parents[2] / "docs"  # of a clone, and its films inside th
 READ = {  # figures that show results: what they read of the folder of results
     "emergence": "explore*.jsonl",
     "performance": "*/*.json",
+    "baselines": "*/*.json",
+    "learning_curves": "*/*.json",
     "sparse": "solve/*-sparse*.json",
     "ablation": "solve/*.json",
 }

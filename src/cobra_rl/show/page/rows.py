@@ -7,11 +7,14 @@ from typing import NamedTuple
 from markupsafe import Markup, escape
 
 from cobra_rl.evaluation.statistics import Exact, count
-from cobra_rl.show.results import EXPLORE, TASK, VISION, Evaluation, Metric, Metrics, Suite, TaskResult, suite_order
+from cobra_rl.show.figures.style import LABELS
+from cobra_rl.show.results import EXPLORE, TASK, VISION, Evaluation, Metric, Metrics, Suite, suite_order
 from cobra_rl.show.tables import bound, share, shown, texts
+from cobra_rl.show.task_results import BASELINES, TaskResult
 from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE
 
 __all__ = ["MODES", "REWARDED", "SUITE", "VISION", "share", "shown", "texts"]  # for the template, beside those below
+BESIDE = {"solve": LABELS["cobra"]} | {kind: LABELS[name] for name, kind in BASELINES.items()}
 SOLVED = 0.9  # success from which on a task counts as solved
 IMAGINATION = "position_error others_drift empty_drift ratio_to_encoded ratio_to_unchanged rollout_position_error"
 IMAGINE = {name: EXPLORE[name] for name in IMAGINATION.split()}  # the first table of the exploration phase

@@ -1,0 +1,87 @@
+"""How a model-free agent plays and what it remembers: {pictures, slots} x {actions as they are, through D}. Pure."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from cobra_rl.agents.explorer import hits
+from cobra_rl.agents.mpo import Transition, to_environment
+from cobra_rl.config import BaselineConfig
+from cobra_rl.models.actor_critic import ActorCritic, Observation
+from cobra_rl.models.transition import Sizes
+from cobra_rl.models.world import WorldModel
+from cobra_rl.spriteworld.base import Environment, auto_reset
+
+
+class PlayState(NamedTuple):
+    """Environments in the middle of their episodes."""
+
+    envs: Any
+    slots: Float[Array, "E K M"] | None  # of what is seen now; None if the agent uses no world model
+    key: PRNGKeyArray
+
+
+def begin(env: Environment, count: int, key: PRNGKeyArray) -> PlayState:
+    """Start fresh episodes in `count` environments; nothing is seen yet."""
+    key, reset_key = jax.random.split(key)
+    return PlayState(jax.vmap(env.initial)(jax.random.split(reset_key, count)), None, key)
+
+
+def look(env: Environment, world: WorldModel | None, envs: Any) -> Float[Array, "E K M"] | None:
+    """Encode what is seen now, if the agent uses a world model."""
+    return None if world is None else world.encode(jax.vmap(env.draw)(envs))
+
+
+def move(
+    env: Environment, config: BaselineConfig, world: WorldModel | None, networks: ActorCritic, state: PlayState
+) -> tuple[PlayState, Transition, Float[Array, ""]]:
+    """Take one step in all environments, by samples of the policy; those at their end start anew.
+
+    Returns environments whose scenes are not looked at yet, the transitions without what followed, and the share of
+    actions that moved something.
+    """
+    key, act_key, *step_keys = jax.random.split(state.key, 4)
+    kept = remembered(config, state)
+    policy = networks.policy(see(env, config, kept))
+    u = jnp.clip(policy.sample(act_key, 1)[0], 0.0, 1.0)
+    noise_keys, reset_keys = (jax.random.split(step_key, u.shape[0]) for step_key in step_keys)
+    action = to_environment(config, world, state.slots, u)
+    after = jax.vmap(env.advance)(noise_keys, state.envs, action)
+    envs = jax.vmap(lambda key, step: auto_reset(env, key, step))(reset_keys, after)
+    step = Transition(kept, u, after.reward, None, after.terminated, after.truncated)
+    return PlayState(envs, None, key), step, hits(env, state.envs, after)
+
+
+def followed(config: BaselineConfig, step: Transition, state: PlayState) -> Transition:
+    """Complete transitions by what is seen now.
+
+    The last scene of an episode is never encoded: that would double the work, and nothing follows it anyway.
+    """
+    done = step.terminated | step.truncated
+
+    def following(now: Array, fresh: Array) -> Array:
+        return jnp.where(done.reshape(-1, *[1] * (now.ndim - 1)), now, fresh)
+
+    return step._replace(next_observation=jax.tree.map(following, step.observation, remembered(config, state)))
+
+
+def remembered(config: BaselineConfig, state: PlayState) -> Any:
+    """Return what is remembered of the present scenes: slots, or the states of the environments."""
+    return state.slots if config.features == "slots" else state.envs
+
+
+def see(env: Environment, config: BaselineConfig, kept: Any) -> Observation:
+    """Return what the networks see of what was remembered: slots as they are, states of the environment drawn."""
+    return kept if config.features == "slots" else jax.vmap(env.draw)(kept)
+
+
+def blank(env: Environment, config: BaselineConfig, sizes: Sizes) -> Transition:
+    """Return a transition of zeros, as a replay holds it."""
+    kept = jax.ShapeDtypeStruct((sizes.slots, sizes.latents), jnp.float32)
+    if config.features == "pixels":
+        kept = jax.eval_shape(env.initial, jax.random.key(0))
+    scene = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), kept)
+    no, nothing = jnp.zeros((), bool), jnp.float32(0.0)
+    return Transition(scene, jnp.zeros(env.action_size), nothing, scene, no, no)

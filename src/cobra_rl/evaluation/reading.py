@@ -1,0 +1,48 @@
+"""How easy slots are to want things with: what a straight line reads of them, and how quiet empty slots are.
+
+A reward predictor sees a few hundred scenes; it learns soon what depends on the latents in a simple way.
+"""
+
+import numpy as np
+from jaxtyping import Float
+
+from cobra_rl.evaluation.probes import on_circle
+from cobra_rl.evaluation.segmentation import Overlap
+from cobra_rl.spriteworld import Sprites
+
+Read = tuple[Float[np.ndarray, "_ M"], Sprites]  # slots and the sprites that they are matched to
+NOTHING = 4  # a slot that wins fewer pixels than this is empty
+
+
+def linear_scores(fitted: Read, tested: Read) -> dict[str, float]:
+    """Fit least squares to hue, as a point on the circle, and to shape, one-hot: R^2 of the one, accuracy of the other.
+
+    Shape is NaN where all sprites have the same.
+    """
+    (fit_slots, fit_sprites), (slots, sprites) = fitted, tested
+    mean, std = fit_slots.mean(axis=0), fit_slots.std(axis=0) + 1e-6
+
+    def with_one(slots: np.ndarray) -> np.ndarray:
+        return np.concatenate([(slots - mean) / std, np.ones((len(slots), 1))], axis=1).astype(np.float64)
+
+    def read(target: np.ndarray) -> np.ndarray:
+        return with_one(slots) @ np.linalg.lstsq(with_one(fit_slots), target, rcond=None)[0]
+
+    hue = on_circle(np.asarray(sprites.color[:, 0]))
+    error = ((read(on_circle(np.asarray(fit_sprites.color[:, 0]))) - hue) ** 2).sum()
+    shapes = np.unique(fit_sprites.shape)
+    guess = shapes[read(np.asarray(fit_sprites.shape)[:, None] == shapes).argmax(axis=1)]
+    return {
+        "hue_r2": float(1.0 - error / ((hue - hue.mean(axis=0)) ** 2).sum()),
+        "shape_linear": float((guess == sprites.shape).mean()) if len(shapes) > 1 else float("nan"),
+    }
+
+
+def quiet_scores(slots: Float[np.ndarray, "B K M"], overlap: Overlap) -> dict[str, float]:
+    """Measure the largest standard deviation of a latent over scenes, in the background's slot and in empty slots."""
+    background = slots[np.arange(len(slots)), overlap[:, 0].argmax(axis=1)]
+    empty = slots[overlap.sum(axis=1) < NOTHING]
+    return {
+        "background_std": float(background.std(axis=0).max()),
+        "empty_std": float(empty.std(axis=0).max()) if len(empty) else float("nan"),
+    }

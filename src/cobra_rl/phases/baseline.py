@@ -1,0 +1,183 @@
+"""The model-free baselines: vectorised environments with reward -> replay -> MPO; each seed is a run of its own.
+
+A step of the phase is one step in each of E environments and the updates that the replay ratio asks for; all counts of
+results are in environment steps. The replay holds slots, or states of the environment that are drawn when sampled.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, PRNGKeyArray
+
+from cobra_rl.agents import model_free
+from cobra_rl.agents.mpo import Mpo, MpoState, Transition
+from cobra_rl.config import BaselineConfig
+from cobra_rl.environments import Problem
+from cobra_rl.evaluation.task import recent_success
+from cobra_rl.models.transition import Sizes
+from cobra_rl.phases.schedules import check_memory
+from cobra_rl.phases.solving import SeedPhase, Solving
+from cobra_rl.runtime.replay import Replay, ReplayState
+from cobra_rl.spriteworld.base import Environment
+from cobra_rl.worlds import find_world, load_world
+
+POINTS = 300  # at most, of the learning curve that result.json holds: there may be 10^5 episodes
+
+
+class BaselineState(NamedTuple):
+    """All that a step changes."""
+
+    agent: MpoState
+    memory: ReplayState
+    acting: model_free.PlayState
+
+
+class Compiled(NamedTuple):
+    """What a step does, compiled once for all seeds."""
+
+    begin: Callable  # key -> acting
+    look: Callable  # (world, environments) -> slots
+    move: Callable  # (world, networks, acting) -> (acting, transitions, hits)
+    add: Callable  # ((transitions, acting), memory) -> memory
+    sample: Callable  # (memory, key) -> a batch whose observations are what the networks see
+    update: Callable  # ((batch, key), learner) -> (learner, metrics)
+
+
+@dataclass
+class BaselinePhase(SeedPhase[Mpo]):
+    """One seed of a baseline."""
+
+    columns = ("success", "episodes", "hits")
+    report_every = 20
+    patience = 0.05
+
+    def __post_init__(self):
+        self.save_every = max(self.agent.config.save_every // self.agent.config.envs, 1)
+        self._compiled = _compiled(self.agent, self.env)
+
+    def init(self) -> BaselineState:
+        """Start with fresh networks, an empty replay and fresh episodes."""
+        acting = self._look(self._compiled.begin(jax.random.key(self.seed + 2)))
+        return BaselineState(*_fresh(self.agent, self.env, jax.random.key(self.seed)), acting)
+
+    def step(self, state: BaselineState, step: int) -> tuple[BaselineState, dict[str, Any]]:
+        """Take a step in each environment, then learn as often as the replay ratio asks for."""
+        config, (agent, memory, acting) = self.agent.config, state
+        env_steps = (step + 1) * config.envs
+        acting, played, hits = self._compiled.move(self.world, agent.networks, acting)
+        acting = self._look(acting)
+        memory = self._compiled.add((played, acting), memory)
+        reward, success, truncated = jax.device_get((played.reward, played.terminated, played.truncated))
+        metrics = self.count(reward, success, success | truncated, env_steps, agent)
+        metrics |= {"env_steps": env_steps, "hits": hits}
+        before, now = (
+            int(count * config.replay_ratio / config.batch) for count in (env_steps - config.envs, env_steps)
+        )
+        for number in range(before, now) if env_steps >= config.first else ():
+            sample_key, learn_key = jax.random.split(jax.random.fold_in(jax.random.key(self.seed + 1), number))
+            batch = self._compiled.sample(memory, sample_key)
+            agent, learnt = self._compiled.update((batch, learn_key), agent)
+            metrics |= learnt
+        return BaselineState(agent, memory, acting), metrics
+
+    def _look(self, acting: model_free.PlayState) -> model_free.PlayState:
+        return acting._replace(slots=self._compiled.look(self.world, acting.envs))
+
+    def course(self) -> dict[str, Any]:
+        """Return how learning went, thinned: the success of the last 30 episodes, after so many steps."""
+        count = len(self.notes["ends"])
+        places = np.unique(np.geomspace(1, count, POINTS).round().astype(int)) if count else np.zeros(0, int)
+        ends, success = np.array([0, *self.notes["ends"]]), recent_success(self.notes["success"])
+        return {"curve": {"steps": ends[places].tolist(), "success": success[places].round(4).tolist()}}
+
+
+@eqx.filter_jit
+def _fresh(agent: Mpo, env: Environment, key: PRNGKeyArray) -> tuple[MpoState, ReplayState]:
+    config = agent.config
+    memory = Replay(config.capacity, config.batch).init(model_free.blank(env, config, agent.sizes))
+    return agent.init(key), memory
+
+
+@functools.cache
+def _compiled(agent: Mpo, env: Environment) -> Compiled:
+    config, replay = agent.config, Replay(agent.config.capacity, agent.config.batch)
+
+    # Apart from the update: compiled as one, the CPU would draw each picture anew for all that is computed from it.
+    def sample(memory: ReplayState, key: PRNGKeyArray) -> Transition:
+        batch = replay.sample_uniformly(memory, key)
+        before, after = (model_free.see(env, config, kept) for kept in (batch.observation, batch.next_observation))
+        return batch._replace(observation=before, next_observation=after)
+
+    def update(given: tuple[Transition, PRNGKeyArray], state: MpoState) -> tuple[MpoState, dict[str, Array]]:
+        return agent.update(state, *given)
+
+    def add(given: tuple[Transition, model_free.PlayState], memory: ReplayState) -> ReplayState:
+        return replay.add(memory, model_free.followed(config, *given))
+
+    return Compiled(
+        eqx.filter_jit(functools.partial(model_free.begin, env, config.envs)),
+        eqx.filter_jit(functools.partial(model_free.look, env)),
+        eqx.filter_jit(functools.partial(model_free.move, env, config)),
+        eqx.filter_jit(add, donate="all-except-first"),
+        eqx.filter_jit(sample),
+        eqx.filter_jit(update, donate="all-except-first"),
+    )
+
+
+@dataclass(frozen=True)
+class BaselineSolving(Solving):
+    """A task to be learnt by one of the four baselines."""
+
+    phase_name: ClassVar[str] = "baseline"
+
+    config: BaselineConfig
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_memory(lambda: _fresh(self.agent, self.train_env, jax.random.key(0)), "--config.capacity")
+
+    @property
+    def agent(self) -> Mpo:
+        """The learner."""
+        slots, latents = (0, 0) if self.world is None else self.world.sizes[:2]
+        return Mpo(self.config, Sizes(slots, latents, self.train_env.action_size, self.train_env.image_size))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What is asked for, as the records have it, with the name of the baseline."""
+        return super().settings | {"agent": self.config.name}
+
+    def phase(self, seed: int, title: str) -> BaselinePhase:
+        """Make the run of one seed."""
+        config, turns = self.config, self.steps // self.config.envs
+        title = f"{config.name}, {title}, {config.envs} environments"
+        options = {"reward_cap": config.reward_cap, "check_every": self.check_every}
+        return BaselinePhase(self.agent, self.train_env, self.world, seed, turns, title, **options)
+
+
+def prepare_baseline(
+    config: BaselineConfig,
+    problem: Problem,
+    folder: Path,
+    seeds: range = range(1),
+    steps: int = 20_000,
+    final: int = 200,
+    world_folder: Path | str | None = None,
+    command: str = "python",
+    check_every: int = 0,
+) -> Solving:
+    """Say what is to be learnt, and by which of the four baselines.
+
+    `steps` are environment steps for each seed, rounded up to whole steps of all environments. The world is by default
+    the shipped one; MPO raw uses none.
+    """
+    place = find_world(world_folder) if config.uses_world else None
+    world = None if place is None else load_world(place)
+    steps, envs = -(-steps // config.envs) * config.envs, problem.environments()
+    return BaselineSolving(config, world, problem, folder, seeds, steps, final, envs, place, command, check_every)

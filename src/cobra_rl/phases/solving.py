@@ -1,0 +1,268 @@
+"""What all who learn a task share: each seed is a run of its own, counted, confirmed and scored in the same way."""
+
+import functools
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+import numpy as np
+
+from cobra_rl.agents.base import Learner
+from cobra_rl.environments import Problem, SparseReward
+from cobra_rl.evaluation.task import WINDOW, context, greedy_scores, normalised_reward, play_episodes, window_won
+from cobra_rl.models.world import WorldModel
+from cobra_rl.runtime import storage
+from cobra_rl.runtime.folder import open_run
+from cobra_rl.runtime.run import Diverged, Phase, Report, Weights, run
+from cobra_rl.runtime.typed import to_json
+from cobra_rl.runtime.weights import WEIGHTS, is_whole
+from cobra_rl.runtime.words import warn, working
+from cobra_rl.spriteworld.base import Environment
+from cobra_rl.spriteworld.env import Spriteworld
+from cobra_rl.worlds import SHIPPED, copy_world, world_record
+
+CONFIRM = 100  # greedy episodes that must confirm the 90 % of a window; also those of a check
+FINAL_SEED = 1905  # random seed of the greedy episodes at the end
+FREE = ("steps", "first_seed", "seed_count", "final", "world.path")  # may differ from one call to the next
+L = TypeVar("L", bound=Learner)
+
+
+@dataclass
+class SeedPhase(Generic[L]):
+    """One seed of a task as the run loop takes it, whoever learns; `init` and `step` are those of a subclass."""
+
+    columns = ("success", "episodes")
+    read_every = 1
+    report_every = 100
+    save_every = 500
+    evaluates = False
+    compressed = False
+    keep = True
+    patience = 0.0  # after an attempt to confirm that failed, so many more episodes, as a share, before the next
+
+    agent: L
+    env: Environment
+    world: WorldModel | None  # None: the agent uses none
+    seed: int
+    steps: int
+    title: str
+    reward_cap: float | None = None
+    check_every: int = 0  # environment steps between two checks of the greedy agent; 0: it is not checked
+    notes: dict[str, Any] = field(  # an entry an episode in both lists; how soon it got to 90 %, confirmed
+        default_factory=lambda: {"ends": [], "success": [], "confirmed": None, "next_try": 0, "capped": 0, "checks": []}
+    )
+
+    def count(self, rewards: Any, success: Any, done: Any, env_steps: int, learnt: Any) -> dict[str, float]:
+        """Note what environments came to in a step [E], and see whether the task is solved by now.
+
+        Returns the success of the last 30 episodes and how many there were.
+        """
+        notes, (rewards, success, done) = self.notes, (np.atleast_1d(values) for values in (rewards, success, done))
+        if not np.isfinite(rewards).all():
+            wrong = rewards[~np.isfinite(rewards)][0]
+            raise Diverged(f"The environment gave a reward of {wrong} at step {env_steps}; rewards must be finite.")
+        if self.reward_cap is not None:
+            notes["capped"] += int(np.sum((rewards > self.reward_cap) & ~success))
+        notes["ends"] += [env_steps] * int(done.sum())
+        notes["success"] += success[done].tolist()
+        if done.any():
+            self._confirm(learnt, env_steps)
+        if self.check_every and env_steps // self.check_every > (env_steps - done.size) // self.check_every:
+            notes["checks"].append([env_steps, self._greedy_success(learnt, 20_000 + env_steps - 1)])
+        recent = notes["success"][-WINDOW:] or [0.0]
+        return {"success": float(np.mean(recent)), "episodes": len(notes["ends"])}
+
+    def _confirm(self, learnt: Any, env_steps: int) -> None:
+        """Count a window of 90 % if greedy episodes reach 90 % too; if not, the next attempt is 30 episodes later."""
+        notes, count = self.notes, len(self.notes["success"])
+        if notes["confirmed"] is None and count >= notes["next_try"] and window_won(notes["success"]):
+            notes["confirmed"] = count if self._greedy_success(learnt, 10_000 + env_steps) >= 0.9 else None
+            notes["next_try"] = count + max(WINDOW, int(self.patience * count))
+
+    def _greedy_success(self, learnt: Any, seed: int) -> float:
+        """Measure the success of the agent of now in fresh episodes, without learning."""
+        params = self.agent.params(self.world, learnt)
+        return float(play_episodes(self.agent.policy, params, self.env, CONFIRM, seed=seed).success.mean())
+
+    def report(self, state: Any, step: int) -> Report:
+        """There is nothing more to measure while learning."""
+        return Report({})
+
+    def weights(self, state: Any) -> dict[str, Weights]:
+        """Keep what the agent says."""
+        kept = self.agent.weights(self.world, state.agent)
+        return {kept.kind: kept}
+
+    def summary(self) -> dict[str, Any]:
+        """Return what the seed went through, as result.json has it."""
+        ends, confirmed = self.notes["ends"], self.notes["confirmed"]
+        row = {
+            "seed": self.seed,
+            "episodes": len(ends),
+            "episodes_to_90": confirmed,
+            "steps_to_90": None if confirmed is None else ends[confirmed - 1],
+        }
+        checks = self.notes["checks"]
+        return row | self.course() | ({"checks": checks, "steps_to_90_kept": _kept(checks)} if checks else {})
+
+    def course(self) -> dict[str, Any]:
+        """Return how learning went: when each episode ended, and whether it succeeded."""
+        return {"ends": self.notes["ends"], "success": self.notes["success"]}
+
+
+def _kept(checks: Sequence[Sequence[int | float]]) -> int | None:
+    """Return the first check from which on the greedy agent never solved less than 90 %; None if the last did."""
+    falls = [number for number, (_, success) in enumerate(checks) if success < 0.9]
+    first = falls[-1] + 1 if falls else 0
+    return int(checks[first][0]) if first < len(checks) else None
+
+
+def check_fit(env: Environment, world: WorldModel | None) -> None:
+    """Refuse an environment that a world, if one is used, does not know how to see or to act in."""
+    if world is None:
+        return
+    knows = world.sizes
+    if env.image_size != knows.image or env.action_size != knows.action:
+        raise ValueError(
+            f"The environment has pictures of {env.image_size} pixels and actions of {env.action_size} dimensions; "
+            f"the world knows {knows.image} and {knows.action}. Take a world that was trained for it."
+        )
+    if isinstance(env, Spriteworld) and env.spec.capacity > knows.slots:
+        raise ValueError(
+            f"The environment {env.spec.name!r} has scenes of {env.spec.capacity} sprites, and the world sees only "
+            f"{knows.slots} things; take fewer sprites, or train a world with more --config.model.slots."
+        )
+
+
+@dataclass(frozen=True)
+class Solving(ABC):
+    """A task to be learnt: in which world, by whom, how long and where. A value: other processes can learn its seeds.
+
+    Each seed has so many rewarded `steps`, and `final` greedy episodes at the end in each mode. With `check_every`, the
+    greedy agent of the moment plays 100 fresh episodes each time so many steps are done.
+    """
+
+    phase_name: ClassVar[str]  # as run.json has it
+
+    config: Any
+    world: WorldModel | None  # None: none is used
+    problem: Problem
+    folder: Path
+    seeds: range
+    steps: int
+    final: int
+    envs: Mapping[str, Environment]  # by mode
+    place: Path | None  # where the world came from
+    command: str  # for the records
+    check_every: int = 0
+
+    def __post_init__(self):
+        for env in self.envs.values():
+            check_fit(env, self.world)
+
+    @abstractmethod
+    def phase(self, seed: int, title: str) -> SeedPhase:
+        """Make the run of one seed."""
+
+    @property
+    def train_env(self) -> Environment:
+        """The environment to learn in."""
+        return SparseReward(self.envs["train"]) if self.problem.sparse else self.envs["train"]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What is asked for, as the records have it."""
+        world = None if self.place is None else world_record(self.place)
+        asked = {"phase": self.phase_name, "problem": self.problem, "config": self.config, "world": world}
+        more = {"first_seed": self.seeds.start, "seed_count": len(self.seeds), "final": self.final}
+        return asked | {"steps": self.steps} | more | {"check_every": self.check_every}
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the folder for this process; a run that was asked for something else is refused."""
+        defaults = {"problem": Problem(self.problem.task), "config": type(self.config)(), "check_every": 0}
+        with open_run(self.folder, self.settings, defaults, free=FREE, command=self.command):
+            if self.place not in (None, SHIPPED):
+                copy_world(self.place, self.folder / "world")
+            yield
+
+    def learn(self, seed: int) -> dict[str, Any]:
+        """Learn one seed and score it; scores that were measured before are read, if their weights are there."""
+        folder = self.folder / f"seed{seed}"
+        number = f" ({seed - self.seeds.start + 1} of {len(self.seeds)})" if len(self.seeds) > 1 else ""
+        title = f"{self.problem.task}, seed {seed}{number}"
+        path, asked = folder / "scores.json", {"steps": self.steps, "final": self.final}
+        known = _known(path, asked | {"row": dict})
+        if known and any(is_whole(weights.parent) for weights in folder.glob(f"*/{WEIGHTS}")):
+            print(f"{title}: finished, {self.steps:,} steps are done in {folder}", flush=True)
+            return known["row"]
+        phase = self.phase(seed, title)
+        state = run(cast(Phase, phase), folder)
+        if capped := phase.notes["capped"]:
+            above = f"above config.reward_cap ({phase.reward_cap:g}) and were learnt as that"
+            print(f"{title}: {capped} rewards were {above}.", flush=True)
+        with working(f"{title}: {self.final} greedy episodes in each mode"):
+            params = phase.agent.params(phase.world, state.agent)
+            scores = greedy_scores(phase.agent.policy, params, self.envs, self.final, FINAL_SEED)
+        row = phase.summary() | scores
+        storage.write_json(path, asked | {"row": row})
+        return row
+
+    def solve(self) -> dict[str, Any]:
+        """Learn all seeds, one after the other, and compare; return result.json."""
+        with self.held():
+            began, compared = time.monotonic(), _compared(self.folder, self.envs, self.final)
+            rows = [self.learn(seed) for seed in self.seeds]
+            rows = [row | normalised_reward(row, compared) for row in rows]
+            minutes = (time.monotonic() - began) / 60
+            asked = {"command": self.command} | to_json(self.settings)
+            result = asked | {"minutes": minutes, "context": compared, "seeds": rows}
+            storage.write_json(self.folder / "result.json", result)
+        return result
+
+
+def learn_elsewhere(solvings: Sequence[Solving], workers: int, address: str | None = None) -> None:
+    """Learn all seeds of several tasks in Ray's processes, as many at a time as there are workers.
+
+    They write into the folders of the tasks, which on a cluster all machines must see; there `solve` finds them done.
+    """
+    from cobra_rl.runtime.ray_tasks import spread
+
+    jobs = {f"{each.problem.task}, seed {seed}": (each, seed) for each in solvings for seed in each.seeds}
+    with ExitStack() as stack:
+        for each in solvings:
+            stack.enter_context(each.held())
+        calls = {name: functools.partial(each.learn, seed) for name, (each, seed) in jobs.items()}
+        logs = {name: each.folder / f"seed{seed}" for name, (each, seed) in jobs.items()}
+        spread(calls, logs, workers, address)
+
+
+def _compared(folder: Path, envs: Mapping[str, Environment], final: int) -> dict[str, Any]:
+    """Measure what to compare with, once for all seeds."""
+    path, asked = folder / "context.json", {"final": final}
+    if known := _known(path, asked | {"context": dict}):
+        return known["context"]
+    with working(f"What to compare with: {final} episodes of a random policy and of one that knows all"):
+        found = context(envs, final, FINAL_SEED)
+    if not all(np.isfinite(value) for scores in found.values() for value in scores.values()):
+        raise Diverged("The environment gives rewards that are not finite; correct its task first.")
+    storage.write_json(path, asked | {"context": found})
+    return found
+
+
+def _known(path: Path, asked: Mapping[str, int | type]) -> dict[str, Any] | None:
+    """Read what was measured before, if it has what is asked for: values, or anything of a type."""
+    try:
+        known = storage.read_json(path) if path.exists() else {}
+    except ValueError as error:
+        warn(f"{error} What it held is measured again.")
+        return None
+    fits = (
+        isinstance(known.get(name), value) if isinstance(value, type) else known.get(name) == value
+        for name, value in asked.items()
+    )
+    return known if all(fits) else None

@@ -1,0 +1,143 @@
+"""Bars for the six tasks: performance, robustness and data efficiency, beside model-free agents and ablations."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from cobra_rl.evaluation.statistics import Summary, count, percent
+from cobra_rl.models.world import WorldModel
+from cobra_rl.show.figures.style import COLORS, LABELS, Drawn, caption
+from cobra_rl.show.results import Suite, read_suite
+from cobra_rl.show.task_results import BASELINES, TaskResult
+from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE
+
+GREY = "#cccccc"  # bars of those that did not get there
+HEADINGS = {"train": "training mode", "test": "robustness mode"}
+SERIES = {  # what was run, as `read_suite` calls it -> the colour and the label of its bars
+    "solve": ("cobra", LABELS["cobra"]),
+    "solve-uniform": ("uniform", "COBRA, uniform proposals"),
+} | {kind: (name, LABELS[name]) for name, kind in BASELINES.items()}
+
+
+def performance(_: WorldModel, results: Path) -> Drawn:
+    """Draw COBRA, and MPO handheld and raw if their results exist."""
+    bars = read_kinds(results, ("solve", BASELINES["mpo_handheld"], BASELINES["mpo_raw"]))
+    if not bars:
+        raise FileNotFoundError(f"There is no result of `cobra solve` in {results}: this figure shows them.")
+    return Drawn(_bars(bars, log=True), caption("performance", **_budget(bars)))
+
+
+def baselines(_: WorldModel, results: Path) -> Drawn:
+    """Draw COBRA beside all four baselines, or those whose results exist."""
+    bars = read_kinds(results, ("solve", *BASELINES.values()))
+    if not bars.keys() & set(BASELINES.values()):
+        raise FileNotFoundError(f"There is no result of `cobra baseline` in {results}: this figure shows them.")
+    return Drawn(_bars(bars, log=True), caption("baselines", **_budget(bars), ratios=replay_ratios(bars)))
+
+
+def ablation(_: WorldModel, results: Path) -> Drawn:
+    """Draw COBRA with and without the exploration policy at task time."""
+    bars = read_kinds(results, ("solve", "solve-uniform"))
+    if "solve-uniform" not in bars:
+        raise FileNotFoundError(f"There is no result of `cobra solve --no-exploration-policy` in {results}.")
+    return Drawn(_bars(bars, log=False), caption("ablation", **_budget(bars)))
+
+
+def read_kinds(results: Path, kinds: Sequence[str]) -> Suite:
+    """Read the results of the six tasks of these kinds; kinds that have none are left out."""
+    suite = read_suite(results)
+    found = {kind: {task: of for task, of in suite.get(kind, {}).items() if task in REWARDED} for kind in kinds}
+    return {kind: by_task for kind, by_task in found.items() if by_task}
+
+
+def _bars(bars: Suite, log: bool) -> Figure:
+    """Draw three panels with a group of bars per task: success in both modes, and steps to 90 %."""
+    figure = Figure(figsize=(8.0 if len(bars) <= 3 else 13.0, 5.0), layout="constrained")
+    rows = figure.subplots(len(MODES) + 1, 1, sharex=True)
+    width = 0.7 / len(bars)
+    for number, (kind, results) in enumerate(bars.items()):
+        agent, name = SERIES[kind]
+        color, offset = COLORS[agent], (number - (len(bars) - 1) / 2) * width
+        for task, result in results.items():
+            place = REWARDED.index(task) + offset
+            for axes, mode in zip(rows, MODES, strict=False):
+                values = [float(seed.success[mode]) for seed in result.seeds]
+                _bar(axes, place, width, result.success(mode), values, color)
+            _steps(rows[-1], place, width, result, color)
+        rows[0].bar(0, 0, color=color, label=name)
+    known = {task: result for by_task in reversed(bars.values()) for task, result in by_task.items()}
+    for axes, mode in zip(rows, MODES, strict=False):
+        _compared(axes, known, mode)
+        axes.set(ylabel=f"success,\n{HEADINGS[mode]}", ylim=(0.0, 1.05), yticks=(0.0, 0.5, 1.0))
+    rows[-1].set(ylabel="rewarded steps\nto 90 %", xticks=range(len(REWARDED)), xlim=(-0.6, len(REWARDED) - 0.4))
+    rows[-1].set_xticklabels([SUITE[task].title.replace(", ", ",\n") for task in REWARDED], fontsize=8)
+    if log:
+        rows[-1].set(yscale="log", ylim=(50.0, None))
+    for axes in rows:
+        axes.spines[["top", "right"]].set_visible(False)
+    if len(bars) > 1:
+        entries = rows[0].get_legend_handles_labels()
+        figure.legend(*entries, loc="outside upper center", ncols=len(bars), frameon=False, fontsize=8)
+    return figure
+
+
+def _bar(
+    axes: Axes, place: float, width: float, found: Summary, values: list[float], color: str, most: float = math.inf
+) -> float:
+    """Draw a mean (grey, as high as `most`, if it is infinite), its interval and the seeds; return the top of it."""
+    mean, low, high = (float(value) for value in found[:3])
+    high = min(high, most)
+    look = {"color": color, "alpha": 0.85} if math.isfinite(mean) else {"color": GREY, "edgecolor": color, "alpha": 0.7}
+    axes.bar(place, min(mean, most), 0.92 * width, **look)
+    if math.isfinite(mean):
+        axes.errorbar(place, mean, [[max(0.0, mean - low)], [max(0.0, high - mean)]], color="black", linewidth=1.0)
+    axes.plot(np.full(len(values), place), values, ".", color="black", markersize=2.5, alpha=0.5)
+    return max([min(mean, most), high, *values])
+
+
+def _steps(axes: Axes, place: float, width: float, result: TaskResult, color: str) -> None:
+    """Draw the steps to 90 %, in numbers too; where not all seeds got there, how many did and what success they had."""
+    found, counts = result.soon("steps_to_90"), result.counts("steps_to_90")
+    reached = [float(value) for value in counts if value is not None]
+    top = _bar(axes, place, width, found, reached, color, most=float(result.steps))
+    lines = [count(found.mean).replace(",", "")] if math.isfinite(found.mean) else []
+    if len(reached) < len(counts):
+        had = percent(result.success("train").mean, 0).replace(" ", "")
+        lines.append(f"({len(reached)} of {len(counts)})" if lines else f"{len(reached)} of {len(counts)}\n{had}")
+    size = 7 if width > 0.15 else 6
+    axes.annotate("\n".join(lines), (place, top), (0, 2), textcoords="offset points", ha="center", fontsize=size)
+
+
+def _compared(axes: Axes, results: Mapping[str, TaskResult], mode: str) -> None:
+    """Draw a random policy and the bound of a search that knows all across each group of bars."""
+    for task, result in results.items():
+        ends = (REWARDED.index(task) - 0.45, REWARDED.index(task) + 0.45)
+        for name, style in (("bound", "-"), ("random", ":")):
+            if name in result.context:
+                axes.hlines(result.context[name][mode], *ends, color=COLORS["random"], linestyle=style, linewidth=1.2)
+
+
+def _budget(bars: Suite) -> dict[str, str]:
+    """Write how many seeds, episodes and steps the results have: "5" or "3-5"; steps by agent if there are several."""
+    results = [result for by_task in bars.values() for result in by_task.values()]
+    steps = {SERIES[kind][1]: _range({result.steps for result in of.values()}) for kind, of in bars.items()}
+    alike = len(set(steps.values())) == 1
+    return {
+        "seeds": _range({len(result.seeds) for result in results}),
+        "episodes": _range({result.episodes for result in results}),
+        "steps": next(iter(steps.values())) if alike else ", ".join(f"{of} ({name})" for name, of in steps.items()),
+    }
+
+
+def replay_ratios(bars: Suite) -> str:
+    """Write how many transitions baselines drew for learning per environment step."""
+    found = {result.replay_ratio for of in bars.values() for result in of.values() if result.agent != "cobra"}
+    return "-".join(f"{value:g}" for value in sorted({min(found), max(found)}))
+
+
+def _range(values: set[int]) -> str:
+    return "-".join(f"{value:,}" for value in sorted({min(values), max(values)}))
