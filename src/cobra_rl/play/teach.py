@@ -4,6 +4,7 @@
 judges scenes from 1 (bad) to 5 (as wanted), and the judgement is the reward of the scene.
 """
 
+import abc
 import dataclasses
 import functools
 from collections.abc import Callable
@@ -49,7 +50,7 @@ def judgement_of(reward: float) -> float:
     return 5.0 + (reward - BEST_REWARD) / PER_POINT
 
 
-class Learner:
+class Learner(abc.ABC):
     """What all that is taught has in common: a world, a spec, an agent; and how it got on."""
 
     def __init__(self, world: WorldModel, spec: EnvSpec):
@@ -59,9 +60,9 @@ class Learner:
         self.count = 0  # rewarded steps, or judgements
 
     @property
+    @abc.abstractmethod
     def state(self) -> CobraState:
         """The state of the agent; learning uses it up."""
-        raise NotImplementedError
 
     @property
     def wish(self) -> Wish:
