@@ -152,11 +152,16 @@ class TaskConfig(Checked):
     wait_for_reward: bool = False  # choose among the proposals at random until the first reward that is not 0
     memory: Count = 30_000  # steps that are remembered; the paper's longest run
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.value and self.reward.single:
+            raise ValueError("A value is learnt by pairs only: value of TaskConfig needs reward.single to be ().")
+
 
 TASK: dict[str, TaskConfig] = {
     "paper": TaskConfig(),
     "laptop": TaskConfig(
-        reward=RewardConfig(whole=(), difference=True),
+        reward=RewardConfig(whole=(), difference=True, single=(128, 128)),
         batch=32,
         dreams=0.5,
         learning_rate=3e-3,

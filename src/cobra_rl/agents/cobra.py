@@ -140,9 +140,12 @@ class Cobra:
         steps = jax.tree.map(lambda column, value: column.at[place].set(value), steps, row)
         imagined = imagined.at[place].set(frozen.imagine(row.slots[None], row.action[None]).slots[0])
         memory = Memory(steps, imagined, filled + 1)
+        predictor = state.predictor
+        if predictor.single is not None:
+            predictor = predictor.tested(row.next_slots, row.next_reward)
         renew = memory.filled % self.config.target_every == 0
-        target = jax.tree.map(lambda new, old: jnp.where(renew, new, old), state.predictor, state.target)
-        return self.learn(frozen, state._replace(target=target, memory=memory), key)
+        target = jax.tree.map(lambda new, old: jnp.where(renew, new, old), predictor, state.target)
+        return self.learn(frozen, CobraState(predictor, target, state.optimiser, memory), key)
 
     def learn(self, frozen: WorldModel, state: CobraState, key: PRNGKeyArray) -> tuple[CobraState, dict[str, Array]]:
         """Take N gradient steps on minibatches of the memory."""
@@ -184,10 +187,11 @@ def _adam(config: TaskConfig) -> optax.GradientTransformation:
     """AdamW; weights of differences decay faster, so that they count only where a task needs them."""
 
     def decay(weights: Reward) -> Reward:
-        plain = jax.tree.map(lambda _: config.weight_decay, weights)
-        if weights.apart is None:
-            return plain
-        return eqx.tree_at(lambda decay: decay.apart, plain, config.difference_decay)
+        rates = jax.tree.map(lambda _: config.weight_decay, weights)
+        rates = eqx.tree_at(lambda decay: decay.errors, rates, 0.0)  # is counted, not learnt
+        if weights.relation.apart is None:
+            return rates
+        return eqx.tree_at(lambda decay: decay.relation.apart, rates, config.difference_decay)
 
     def add_decayed(updates: Reward, state: optax.EmptyState, params: Reward) -> tuple[Reward, optax.EmptyState]:
         shrunk = jax.tree.map(lambda update, weight, rate: update + rate * weight, updates, params, decay(params))
