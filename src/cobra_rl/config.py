@@ -111,7 +111,7 @@ class ExploreConfig(Checked):
 EXPLORE: dict[str, ExploreConfig] = {
     "paper": ExploreConfig(),
     "laptop": ExploreConfig(
-        transition=LawConfig(hidden=(256, 256, 256), error_unit=10.0, law=64, place_cost=5.0),
+        transition=LawConfig(hidden=(256, 256, 256), error_unit=10.0, place_cost=5.0),
         exploration=ExplorationConfig(net="slots", motion_cost=100.0, scale_penalty=1e4, choice_entropy=20.0),
         steps=6000, batch=64, learning_rate=1e-3, decay_from=0.15, clip=1000.0, average=0.995,
         change_cost=((0.0, 30.0),), click_cost=((0.15, 2.0), (0.4, 30.0)),

@@ -5,12 +5,14 @@ A slot-wise MLP T_net reads a slot and the action; it gives the slot's change an
     z~_{t+1}^k = z_t^k + Delta_k,   e_pred = sum_k e_k,   (Delta_k, e_k) = T_net(z_t^k, a_t)
 
 That is the paper's, `Transition`. `LawTransition` is ours, for the laptop: it also has a law, what the action does to
-whatever it touches, where that is moved to, one small MLP for all slots, while T_net says how much it touches each of
-them and what the law leaves unexplained,
+whatever it touches, where that is moved to, the same for all slots, while T_net says how much it touches each of them,
+what the law leaves unexplained, and how wrong it will be of what is touched and of what is not,
 
-    Delta_k = r_k + touch_k law(a_t),   (r_k, touch_k, e_k) = T_net(z_t^k, a_t),   touch_k in [0, 1]
+    Delta_k = r_k + touch_k law(a_t),   e_k = e_k^still + touch_k e_k^touched,   touch_k in [0, 1]
+    (r_k, touch_k, e_k^still, e_k^touched) = T_net(z_t^k, a_t)
 
-All pushes teach the same law, so that it averages over motion noise that r_k would learn by heart.
+All pushes teach the same law, so that it averages over motion noise that r_k would learn by heart. The fewer weights it
+has, the better it averages: an affine law has A + 1 for each coordinate.
 
 Both are trained in pixels, through the frozen decoder, so that slots need no matching between one frame and the next:
 L_T = ||V_dec(z~_{t+1}) - x_{t+1}||^2, summed over the image (the paper's appendix "Transition Module").
@@ -18,22 +20,22 @@ L_T = ||V_dec(z~_{t+1}) - x_{t+1}||^2, summed over the image (the paper's append
 
 import abc
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
-from cobra_rl.bounds import Checked, Layers, NonNegative, Positive, Width
+from cobra_rl.bounds import Bounds, Checked, Layers, NonNegative, Positive
 from cobra_rl.models.nets import MLP, Lattice, Loss
 from cobra_rl.models.vision import PLACE, Images, Place, Slots, VisionModel
 
 Scalar = Float[Array, ""] | float
 NEAR = 4.0  # 1 / the half width of a sprite, in the unit of the latents of PLACE
 # The law is learnt faster than what is to be left for T_net. It starts at nothing and touches what is near the click;
-# T_net then learns where the borders of things are.
-OWN_SCALE, LAW_SCALE, TOUCH_SCALE = 0.1, 2.0, 2.0
+# T_net then learns where the borders of things are. Within them a touch is all but 1, or its scatter would be in moves.
+OWN_SCALE, LAW_SCALE, TOUCH_SCALE = 0.1, 2.0, 6.0
 
 
 class Sizes(NamedTuple):
@@ -57,7 +59,7 @@ class TransitionConfig(Checked):
 class LawConfig(TransitionConfig):
     """Ours, for the laptop: a law for all slots, and T_net also reads the click as seen from the slot's place."""
 
-    law: Width = 64  # hidden units of the law
+    law: Annotated[int, Bounds(0, 65_536)] = 0  # hidden units of the law; 0: it is affine
     place_cost: NonNegative = 1.0  # cost of a change of place that the law does not explain, relative to other changes
 
 
@@ -156,8 +158,9 @@ class LawTransition(TransitionModel):
             raise ValueError(f"The transition model with a law needs {needs}; take the paper's transition model.")
         net_key, law_key = jax.random.split(key)
         inputs = sizes.latents + sizes.action + 2
-        self.net = MLP((inputs, *config.hidden, sizes.latents + 2), net_key, last_gain=0.01)
-        self.law = MLP((sizes.action, config.law, 2), law_key, last_gain=0.01)
+        self.net = MLP((inputs, *config.hidden, sizes.latents + 3), net_key, last_gain=0.01)
+        hidden = (config.law,) if config.law else ()
+        self.law = MLP((sizes.action, *hidden, 2), law_key, last_gain=0.01)
         self.config = config  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def change(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N A"]) -> Change:
@@ -165,14 +168,14 @@ class LawTransition(TransitionModel):
         push = broadcast_action(action, slots)
         click = NEAR * (push[..., :2] - PLACE.latents(slots))  # as seen from the slot
         out = self.net(jnp.concatenate([slots, push, jnp.tanh(click)], -1))
-        own = OWN_SCALE * out[..., :-2]
-        distance = jnp.sum(click**2, -1, keepdims=True)
-        touch = jax.nn.sigmoid(TOUCH_SCALE * (1.0 - distance + out[..., -1:]))
+        own, (still, touched, border) = OWN_SCALE * out[..., :-3], jnp.moveaxis(out[..., -3:], -1, 0)
+        near = 1.0 - jnp.sum(click**2, -1) + border
+        touch = jax.nn.sigmoid(TOUCH_SCALE * near)
         place = PLACE.latents(slots)
-        moved = PLACE.latents(own) + touch * LAW_SCALE * self.law(push)
+        moved = PLACE.latents(own) + touch[..., None] * LAW_SCALE * self.law(push)
         stopped = PLACE.within(place + moved) - place  # nothing leaves the frame
         delta = own.at[..., PLACE.first : PLACE.first + 2].set(stopped)
-        return Change(delta, own, self.config.error_unit * out[..., -2])
+        return Change(delta, own, self.config.error_unit * (still + touch * touched))
 
     def change_size(self, change: Change) -> Float[Array, " B"]:
         """Return |Delta|; the law's change of place costs nothing, or sprites would be imagined to move too little."""
