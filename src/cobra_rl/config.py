@@ -142,6 +142,7 @@ class TaskConfig(Checked):
     learning_rate: Positive = 1e-3  # learning rate of the reward predictor
     weight_decay: NonNegative = 0.0  # weight decay of AdamW
     difference_decay: NonNegative = 0.6  # weight decay of what R_pair makes of differences, if it reads them
+    average: Share = 0.0  # decay per gradient step of the average of weights that acts; 0: the latest (the paper)
     dreams: Share = 0.0  # share of remembered scenes that are learnt as T imagined them (not in the paper)
     shuffle: bool = False  # slots of remembered scenes come in a random order: a scene has none
     reward_unit: Positive = 10.0  # rewards are learnt in this unit (not in the paper)
@@ -152,17 +153,13 @@ class TaskConfig(Checked):
     wait_for_reward: bool = False  # choose among the proposals at random until the first reward that is not 0
     memory: Count = 30_000  # steps that are remembered; the paper's longest run
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.value and self.reward.single:
-            raise ValueError("A value is learnt by pairs only: value of TaskConfig needs reward.single to be ().")
-
 
 TASK: dict[str, TaskConfig] = {
     "paper": TaskConfig(),
     "laptop": TaskConfig(
-        reward=RewardConfig(whole=(), difference=True, single=(128, 128)),
+        reward=RewardConfig(whole=(), difference=True),
         batch=32,
+        average=0.995,
         dreams=0.5,
         learning_rate=3e-3,
         weight_decay=0.2,

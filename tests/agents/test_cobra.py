@@ -16,7 +16,6 @@ from cobra_rl.spriteworld import make
 from cobra_rl.worlds import load_world
 
 ROWS, SLOTS, M = 64, 4, 12
-SINGLE = dataclasses.replace(TASK["debug"].reward, single=(8,))
 
 
 def memory(seed: int) -> Memory:
@@ -30,7 +29,7 @@ def memory(seed: int) -> Memory:
 def learnt(world, shuffle: bool, seed: int) -> Reward:
     config = dataclasses.replace(TASK["debug"], shuffle=shuffle, updates=400, batch=16, learning_rate=3e-3, memory=ROWS)
     predictor = Reward(config.reward, M, jax.random.key(seed))
-    state = CobraState(predictor, predictor, _adam(config).init(predictor), memory(seed + 1))
+    state = CobraState(predictor, predictor, predictor, _adam(config).init(predictor), memory(seed + 1))
     return Cobra(config).learn(world, state, jax.random.key(seed + 2))[0].predictor
 
 
@@ -70,37 +69,33 @@ def test_a_share_of_the_remembered_scenes_is_learnt_as_imagined(world):
         kept = memory(1)
         seen = kept.steps._replace(next_slots=jnp.zeros_like(kept.steps.slots))
         predictor = Reward(config.reward, M, jax.random.key(0))
-        state = CobraState(predictor, predictor, _adam(config).init(predictor), kept._replace(steps=seen))
+        state = CobraState(predictor, predictor, predictor, _adam(config).init(predictor), kept._replace(steps=seen))
         model = Cobra(config).learn(world, state, jax.random.key(2))[0].predictor
         errors[dreams] = float(np.mean((model(kept.imagined) - seen.next_reward) ** 2))
     assert errors[1.0] < 0.1 < 0.3 < errors[0.0]
 
 
+@pytest.mark.parametrize(("average", "share"), [(0.0, 0.0), (0.5, 0.5), (0.99, 63 / 73)])  # the 64th gradient step
+def test_an_average_of_the_weights_acts_at_first_of_few(world, average, share):
+    config = dataclasses.replace(TASK["debug"], average=average, updates=1, memory=ROWS)
+    predictor = Reward(config.reward, M, jax.random.key(0))
+    state = CobraState(predictor, predictor, predictor, _adam(config).init(predictor), memory(1))
+    after = Cobra(config).learn(world, state, jax.random.key(2))[0]
+    assert not eqx.tree_equal(after.latest, predictor)
+    expected = jax.tree.map(lambda old, new: share * old + (1.0 - share) * new, predictor, after.latest)
+    jax.tree.map(lambda found, wanted: np.testing.assert_allclose(found, wanted, atol=1e-6), after.predictor, expected)
+    assert eqx.tree_equal(Cobra(config).params(world, after).predictor, after.predictor)
+
+
 def test_weights_of_differences_decay_faster():
     config = dataclasses.replace(TASK["laptop"], weight_decay=0.0, difference_decay=1.0, learning_rate=0.1)
     reward = Reward(config.reward, M, jax.random.key(0))
-    model = eqx.tree_at(lambda model: model.relation.apart, reward, jnp.ones_like(reward.relation.apart))
+    model = eqx.tree_at(lambda model: model.apart, reward, jnp.ones_like(reward.apart))
     optimiser = _adam(config)
     still = jax.tree.map(jnp.zeros_like, model)
     updates, _ = optimiser.update(still, optimiser.init(model), model)
-    np.testing.assert_allclose(updates.relation.apart, -0.1, rtol=1e-6)
-    np.testing.assert_array_equal(updates.relation.pair.layers[0].weight, 0.0)
-
-
-def test_errors_on_new_scenes_are_counted_and_not_learnt(world):
-    """The newest step is a test before it is learnt from, and no gradient or decay touches what was counted."""
-    config = dataclasses.replace(TASK["debug"], reward=SINGLE, updates=3, weight_decay=0.5)
-    agent, slots = Cobra(config), jax.random.normal(jax.random.key(5), (3, M))
-    state = agent.init(jax.random.key(0), world, slots)
-    said = np.asarray(state.predictor.predictions(slots + 1.0))
-    experience = Experience(slots, jnp.float32(0.0), jnp.full(4, 0.5), slots + 1.0, jnp.float32(-7.0), jnp.array(False))
-    after, _ = agent.update(world, state, experience, jax.random.key(1))
-    np.testing.assert_allclose(after.predictor.errors, 0.99 + 0.01 * (said + 0.7) ** 2, rtol=1e-5)
-
-
-def test_a_value_is_learnt_by_pairs_only():
-    with pytest.raises(ValueError, match="reward.single"):
-        dataclasses.replace(TASK["laptop"], value=True)
+    np.testing.assert_allclose(updates.apart, -0.1, rtol=1e-6)
+    np.testing.assert_array_equal(updates.pair.layers[0].weight, 0.0)
 
 
 def test_rewards_are_remembered_in_their_unit_and_up_to_the_cap(world):

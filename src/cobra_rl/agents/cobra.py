@@ -48,7 +48,8 @@ class Memory(NamedTuple):
 class CobraState(NamedTuple):
     """All that learning changes."""
 
-    predictor: Reward
+    predictor: Reward  # acts: an average over the latest weights
+    latest: Reward  # what gradient steps have made of it
     target: Reward  # gives the values that are bootstrapped from
     optimiser: Any
     memory: Memory
@@ -100,12 +101,13 @@ class Cobra:
     def init(self, key: PRNGKeyArray, frozen: WorldModel, observation: Float[Array, "K M"]) -> CobraState:
         """Start with a fresh predictor and an empty memory."""
         predictor = Reward(self.config.reward, frozen.sizes.latents, key)
-        target = jax.tree.map(jnp.copy, predictor)  # buffers of its own: a step may use the state's again
+        latest, target = (jax.tree.map(jnp.copy, predictor) for _ in range(2))  # a step uses all buffers up
         optimiser = _adam(self.config).init(eqx.filter(predictor, eqx.is_array))
         reward = jnp.float32(0.0)
         step = Step(observation, reward, jnp.zeros(frozen.sizes.action), observation, reward, jnp.bool_(False))
         steps = jax.tree.map(lambda leaf: jnp.zeros((self.config.memory, *leaf.shape), leaf.dtype), step)
-        return CobraState(predictor, target, optimiser, Memory(steps, jnp.copy(steps.next_slots), jnp.int32(0)))
+        memory = Memory(steps, jnp.copy(steps.next_slots), jnp.int32(0))
+        return CobraState(predictor, latest, target, optimiser, memory)
 
     def params(self, frozen: WorldModel, state: CobraState) -> CobraParams:
         """Return world model and predictor."""
@@ -140,12 +142,9 @@ class Cobra:
         steps = jax.tree.map(lambda column, value: column.at[place].set(value), steps, row)
         imagined = imagined.at[place].set(frozen.imagine(row.slots[None], row.action[None]).slots[0])
         memory = Memory(steps, imagined, filled + 1)
-        predictor = state.predictor
-        if predictor.single is not None:
-            predictor = predictor.tested(row.next_slots, row.next_reward)
         renew = memory.filled % self.config.target_every == 0
-        target = jax.tree.map(lambda new, old: jnp.where(renew, new, old), predictor, state.target)
-        return self.learn(frozen, CobraState(predictor, target, state.optimiser, memory), key)
+        target = jax.tree.map(lambda new, old: jnp.where(renew, new, old), state.latest, state.target)
+        return self.learn(frozen, state._replace(target=target, memory=memory), key)
 
     def learn(self, frozen: WorldModel, state: CobraState, key: PRNGKeyArray) -> tuple[CobraState, dict[str, Array]]:
         """Take N gradient steps on minibatches of the memory."""
@@ -157,8 +156,8 @@ class Cobra:
                 return value_loss(predictor, state.target, frozen.imagine, batch, config.discount)[0]
             return reward_loss(predictor, batch.next_slots, batch.next_reward)[0]
 
-        def update(carry, key):
-            predictor, optimiser = carry
+        def update(carry, key_and_count):
+            (predictor, latest, optimiser), (key, count) = carry, key_and_count
             rows_key, order_key, dream_key = jax.random.split(key, 3)
             rows = jax.random.randint(rows_key, (config.batch,), 0, rows_filled)
             batch = jax.tree.map(lambda column: column[rows], state.memory.steps)
@@ -166,13 +165,18 @@ class Cobra:
                 dreams = jax.random.bernoulli(dream_key, config.dreams, (config.batch, 1, 1))
                 batch = batch._replace(next_slots=jnp.where(dreams, state.memory.imagined[rows], batch.next_slots))
             batch = shuffle_slots(batch, order_key) if config.shuffle else batch
-            value, gradients = jax.value_and_grad(loss)(predictor, batch)
-            updates, optimiser = adam.update(gradients, optimiser, predictor)
-            return (eqx.apply_updates(predictor, updates), optimiser), value
+            value, gradients = jax.value_and_grad(loss)(latest, batch)
+            updates, optimiser = adam.update(gradients, optimiser, latest)
+            latest = eqx.apply_updates(latest, updates)
+            share = jnp.minimum(config.average, count / (count + 10.0))  # at first, of few weights
+            predictor = jax.tree.map(lambda old, new: share * old + (1.0 - share) * new, predictor, latest)
+            return (predictor, latest, optimiser), value
 
-        start = (state.predictor, state.optimiser)
-        (predictor, optimiser), losses = jax.lax.scan(update, start, jax.random.split(key, config.updates))
-        return state._replace(predictor=predictor, optimiser=optimiser), {"loss": losses[-1]}
+        start, counts = (state.predictor, state.latest, state.optimiser), jnp.arange(config.updates, dtype=jnp.float32)
+        counts += config.updates * (state.memory.filled - 1)  # gradient steps so far
+        keys = jax.random.split(key, config.updates)
+        (predictor, latest, optimiser), losses = jax.lax.scan(update, start, (keys, counts))
+        return state._replace(predictor=predictor, latest=latest, optimiser=optimiser), {"loss": losses[-1]}
 
     def _to_step(self, experience: Experience) -> Step:
         """Return the experience as it is remembered, rewards in their unit and clipped at the cap."""
@@ -187,11 +191,10 @@ def _adam(config: TaskConfig) -> optax.GradientTransformation:
     """AdamW; weights of differences decay faster, so that they count only where a task needs them."""
 
     def decay(weights: Reward) -> Reward:
-        rates = jax.tree.map(lambda _: config.weight_decay, weights)
-        rates = eqx.tree_at(lambda decay: decay.errors, rates, 0.0)  # is counted, not learnt
-        if weights.relation.apart is None:
-            return rates
-        return eqx.tree_at(lambda decay: decay.relation.apart, rates, config.difference_decay)
+        plain = jax.tree.map(lambda _: config.weight_decay, weights)
+        if weights.apart is None:
+            return plain
+        return eqx.tree_at(lambda decay: decay.apart, plain, config.difference_decay)
 
     def add_decayed(updates: Reward, state: optax.EmptyState, params: Reward) -> tuple[Reward, optax.EmptyState]:
         shrunk = jax.tree.map(lambda update, weight, rate: update + rate * weight, updates, params, decay(params))

@@ -54,11 +54,7 @@ class Solve(Learning):
         return prepare(config, load_world(self.world), problem, folder, self.seed_range(), steps, self.final, **where)
 
     def _config(self) -> TaskConfig:
-        """Return the configuration; sparse rewards are learnt as they are, as values, once there is one.
-
-        A value is learnt by the relation network alone: there is no new reward by which to choose between predictors.
-        """
+        """Return the configuration; sparse rewards are learnt as they are, as values, once there is one."""
         value = self.sparse if self.predictor is None else self.predictor == "value"
-        pairs_only = dataclasses.replace(self.config.reward, single=()) if value else self.config.reward
-        config = dataclasses.replace(self.config, value=self.config.value or value, reward=pairs_only)
+        config = dataclasses.replace(self.config, value=self.config.value or value)
         return dataclasses.replace(config, reward_unit=1.0, wait_for_reward=True) if self.sparse else config

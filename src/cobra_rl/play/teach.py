@@ -166,8 +166,8 @@ def _resumed(state: CobraState, predictor: Reward | None) -> CobraState:
     """Put a predictor that was learnt before into a fresh state; its buffers are copied, for learning uses them up."""
     if predictor is None:
         return state
-    copies = (jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, predictor) for _ in range(2))
-    return state._replace(predictor=next(copies), target=next(copies))
+    copies = (jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, predictor) for _ in range(3))
+    return state._replace(predictor=next(copies), latest=next(copies), target=next(copies))
 
 
 @functools.cache
