@@ -14,8 +14,8 @@ SUITE: dict[str, Entry] = {
     "exploration": Entry("exploration", 0),
     "goal_finding_new_shape": Entry("goal finding, new shape", 600),
     "goal_finding_new_position": Entry("goal finding, new position", 600),
-    "goal_finding_more_targets": Entry("goal finding, more targets", 600),
-    "goal_finding_more_distractors": Entry("goal finding, more distractors", 800),
+    "goal_finding_more_targets": Entry("goal finding, more targets", 1000),
+    "goal_finding_more_distractors": Entry("goal finding, more distractors", 1000),
     "sorting": Entry("sorting", 2000),
     "clustering": Entry("clustering", 1200),
 }
