@@ -14,6 +14,7 @@ from jaxtyping import Array, UInt8
 from cobra_rl.agents import explorer
 from cobra_rl.config import ExploreConfig
 from cobra_rl.evaluation.explore import explore_scores
+from cobra_rl.evaluation.vision import in_batches
 from cobra_rl.models.exploration import Exploration
 from cobra_rl.models.nets import Lattice
 from cobra_rl.models.transition import TransitionModel, Transitions
@@ -232,7 +233,7 @@ def train(
 
 def picture(world: WorldModel, images: UInt8[np.ndarray, "B H W 3"]) -> UInt8[np.ndarray, "_ _ 3"]:
     """Draw a row of scenes, twice as large, with the position clicks of 64 proposals as white dots."""
-    proposals = np.asarray(world.propose(world.encode(images), jax.random.key(0), 64))
+    proposals = np.asarray(world.propose(in_batches(world.encode, images), jax.random.key(0), 64))
     pictures = np.repeat(np.repeat(images, 2, axis=1), 2, axis=2)
     size = pictures.shape[1]
     for scene, actions in zip(pictures, proposals, strict=True):
