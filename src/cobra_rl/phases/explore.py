@@ -98,9 +98,9 @@ class ExplorePhase:
             make_transition(self.config.transition, self.vision, size, transition_key),
             make_exploration(self.config.exploration, self.vision, size, exploration_key),
         )
-        first, second = (self._optimiser.init(eqx.filter(model, eqx.is_array)) for model in models)
+        optimisers = jax.jit(lambda models: tuple(map(self._optimiser.init, models)))(eqx.filter(models, eqx.is_array))
         memory = empty_replay(self.config, self.vision, size)
-        return ExploreState(Learner(*models, copied(models), (first, second)), memory, self._acting, jnp.int32(0))
+        return ExploreState(Learner(*models, copied(models), optimisers), memory, self._acting, jnp.int32(0))
 
     def step(self, state: ExploreState, step: int) -> tuple[ExploreState, dict[str, Array]]:
         """Let the actors play where it is their turn, then update both networks once."""

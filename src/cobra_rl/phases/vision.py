@@ -80,7 +80,7 @@ class VisionPhase:
     def init(self) -> VisionState:
         """Start with fresh weights."""
         model = _fresh(self.config.model, jax.random.key(self.seed))
-        optimiser = make_optimiser(self.config).init(eqx.filter(model, eqx.is_array))
+        optimiser = jax.jit(make_optimiser(self.config).init)(eqx.filter(model, eqx.is_array))
         return VisionState(model, copied(model), optimiser)
 
     def step(self, state: VisionState, step: int) -> tuple[VisionState, dict[str, Array]]:

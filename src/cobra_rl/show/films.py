@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw
 
 from cobra_rl.agent import Agent
 from cobra_rl.agents.base import Policy
-from cobra_rl.evaluation.task import episodes
+from cobra_rl.evaluation.task import SIDE_BY_SIDE, episodes
 from cobra_rl.players import Player
 from cobra_rl.runtime.storage import write_atomically
 from cobra_rl.spriteworld import Spriteworld, make, render
@@ -29,9 +29,14 @@ SLOTS = ("#262626", "#e69e00", "#57b5e8", "#009e73", "#f0e342", "#0073b3", "#d65
 Progress = Callable[[int, int], None]  # (frames that there are, frames that there will be) -> None
 
 
-def film(policy: Policy, params: Any, env: Environment, frames: int, seed: int, size: int = 192) -> list[Frame]:
-    """Film episodes one after the other: states, actions, hidden goals, and how each episode ended."""
-    return [frame for *_, frame in itertools.islice(_moments(policy, params, env, seed, size), frames)]
+def film(
+    policy: Policy, params: Any, env: Environment, frames: int, seed: int, size: int = 192, together: int = SIDE_BY_SIDE
+) -> list[Frame]:
+    """Film episodes one after the other: states, actions, hidden goals, and how each episode ended.
+
+    It is the same film however many are played `together`; what was compiled for as many is used again.
+    """
+    return [frame for *_, frame in itertools.islice(_moments(policy, params, env, seed, size, together), frames)]
 
 
 def watch(
@@ -88,9 +93,11 @@ def film_suite(*, variant: str, seed: int, **options: Any) -> list[Frame]:
     return list(np.concatenate(rows, axis=1))
 
 
-def _moments(policy: Policy, params: Any, env: Environment, seed: int, size: int) -> Iterator[tuple]:
+def _moments(
+    policy: Policy, params: Any, env: Environment, seed: int, size: int, together: int = SIDE_BY_SIDE
+) -> Iterator[tuple]:
     """Play episodes without end: states, actions, pictures; the last picture of each is framed and stays a while."""
-    for episode in episodes(policy, params, env, seed):
+    for episode in episodes(policy, params, env, seed, together):
         for state, action in zip(episode.states, episode.actions, strict=False):
             yield state, action, picture(env, state, size, action)
         last = episode.states[-1]
