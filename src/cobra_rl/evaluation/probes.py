@@ -85,7 +85,10 @@ def fit_probes(slots: Slots, sprites: Sprites, seed: int = 0, steps: int = STEPS
         raise ValueError(f"Probes cannot be fitted to {len(slots)} sprites; evaluate on more scenes.")
     position, targets = PositionProbe.fit(slots, np.asarray(sprites.position)), _targets(sprites)
     init_key, fit_key = jax.random.split(jax.random.key(seed))
-    nets = _fresh(slots.shape[1], {name: target.shape[1] for name, target in targets.items()}, init_key)
+    nets = {
+        name: eqx.nn.MLP(slots.shape[1], target.shape[1], WIDTH, DEPTH, key=key)
+        for (name, target), key in zip(targets.items(), jax.random.split(init_key, len(targets)), strict=True)
+    }
     inputs = jnp.asarray(position.standardise(slots), jnp.float32)
     return Probes(position, _train(nets, inputs, targets, fit_key, steps))
 
@@ -178,13 +181,6 @@ def _loss(nets: Nets, inputs: Float[Array, "B M"], targets: dict[str, Array]) ->
             asked = ~jnp.isnan(target)
             total += jnp.where(asked, (outputs - jnp.where(asked, target, 0.0)) ** 2, 0.0).sum(axis=1).mean()
     return total
-
-
-@eqx.filter_jit
-def _fresh(latents: int, outputs: dict[str, int], key: Array) -> Nets:
-    keys = jax.random.split(key, len(outputs))
-    named = zip(outputs.items(), keys, strict=True)
-    return {name: eqx.nn.MLP(latents, size, WIDTH, DEPTH, key=key) for (name, size), key in named}
 
 
 @eqx.filter_jit
