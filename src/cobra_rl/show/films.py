@@ -24,6 +24,7 @@ from cobra_rl.spriteworld.names import MODES, SUITE, TASKS
 
 Frame = UInt8[np.ndarray, "_ _ 3"]  # of any size
 PAUSE = 3  # frames that the end of an episode is shown
+FEW = 4  # episodes that are played together where few are shown: the first is over sooner
 CAPTIONS = ("the scene, and what it does", "the slots that it sees", "what it imagines")  # of what `watch` films
 SLOTS = ("#262626", "#e69e00", "#57b5e8", "#009e73", "#f0e342", "#0073b3", "#d65e00", "#cc78a6")  # colours of slots
 Progress = Callable[[int, int], None]  # (frames that there are, frames that there will be) -> None
@@ -44,7 +45,7 @@ def watch(
 ) -> list[Frame]:
     """Film episodes one after the other, beside what the agent has: the slots that it sees, the scenes it imagines."""
     rows, world = [], agent.world
-    moments = itertools.islice(_moments(agent.policy, agent.params, env, seed, size), frames)
+    moments = itertools.islice(_moments(agent.policy, agent.params, env, seed, size, FEW), frames)
     for done, (state, action, scene) in enumerate(moments, 1):
         row = [scene]
         if world is not None:
