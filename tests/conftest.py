@@ -28,9 +28,19 @@ def pytest_configure(config):
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
+# The files that take longest, from the longest on; then whole pipelines, then the rest.
+LONG = ("test_reproduce", "test_own_world", "test_figures", "test_oracle", "test_devices", "test_baseline", "test_task")
+LONG += ("test_vision", "test_actors", "test_evaluate_vision", "test_explorer", "test_ray_tasks", "test_explore")
+
+
 def pytest_collection_modifyitems(items):
-    """Whole pipelines first, so that no worker is left alone with one of them at the end."""
-    items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
+    """Long files first, so that no worker is left alone with one of them at the end."""
+
+    def place(item):
+        name = item.path.stem
+        return LONG.index(name) if name in LONG else len(LONG) + (item.path.parent != Path(__file__).parent)
+
+    items.sort(key=place)
 
 
 @pytest.fixture

@@ -9,13 +9,15 @@ import pytest
 from cobra_rl import Agent, cli
 from cobra_rl.cli.options import absolute_env
 from cobra_rl.environments import load_environment
+from cobra_rl.show.figures import tasks
 from cobra_rl.worlds import load_world
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 
 
 @pytest.mark.parametrize("name", ["stars", "lamps"])
-def test_all_phases_run_in_a_world_of_ones_own(name, tmp_path, capsys, debug_vision):
+def test_all_phases_run_in_a_world_of_ones_own(name, tmp_path, capsys, debug_vision, monkeypatch):
+    monkeypatch.setattr(tasks, "FILM_FRAMES", 6)
     env, task = (f"{EXAMPLES / name}.py:{part}" for part in ("exploration", "task"))
     vision, explore, solved = (str(tmp_path / part) for part in ("vision", "explore", "task"))
     if name == "stars":  # other sprites, but sprites: a vision module that knows sprites serves them too

@@ -34,7 +34,7 @@ def to_slots(sprites):
     return jnp.pad(slots, ((1, SLOTS - 1 - len(slots)), (0, 0)))
 
 
-@jax.jit
+@functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 3})  # for it draws much
 @jax.vmap
 def from_slots(slots):
     slots = slots[1:]

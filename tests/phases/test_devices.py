@@ -9,15 +9,15 @@ import pytest
 
 # Devices are counted when JAX starts, so this is a process of its own, with four.
 LOSSES = """
-import dataclasses, json, sys
+import dataclasses, json
 from cobra_rl.config import EXPLORE, VISION
 from cobra_rl.phases import explore, schedules, vision
 from cobra_rl.spriteworld import make
-from cobra_rl.worlds import load_vision
 
-env, seen = make("exploration"), load_vision(sys.argv[1])
+env = make("exploration")
 assert schedules.shared_by(6) == 2 and schedules.shared_by(3) == 1
 small = dataclasses.replace(VISION["debug"], model=dataclasses.replace(VISION["debug"].model, slots=2))
+seen = vision.VisionPhase(small, env, 0).init().model
 losses = {}
 for count in (1, 2, 4):
     schedules.shared_by = lambda batch, count=count: count
@@ -40,9 +40,9 @@ print(json.dumps(losses))
 
 
 @pytest.fixture(scope="module")
-def losses(debug_vision):
+def losses():
     env = os.environ | {"XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=4"}
-    command = [sys.executable, "-c", LOSSES, str(debug_vision)]
+    command = [sys.executable, "-c", LOSSES]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

@@ -1,5 +1,7 @@
 """The released variant against the real package: the same worlds, rewards, dynamics and pictures."""
 
+import operator
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +15,9 @@ from cobra_rl.spriteworld.sprites import VERTICES
 
 CONFIGS = [(task, mode) for task in spriteworld.TASKS for mode in spriteworld.MODES]
 GOALS = np.array([(0.5, 0.5), (0.75, 0.75), (0.75, 0.25), (0.25, 0.75), (0.25, 0.25)])
-STATES, CLICKS, SCENES, STARTS = 1000, 5000, 60, 1000
+STATES, CLICKED, CLICKS, SCENES, STARTS = 1000, 1000, 5, 60, 1000  # CLICKS: in each scene that is clicked
+PADDING = oracle.Sprite()
+NUMBERS = operator.attrgetter("x", "y", "angle", "scale", "c0", "c1", "c2")
 MOST = 6  # all batches are padded to as many sprites, so that each of these compiles once
 select_all = jax.jit(jax.vmap(lambda sprites, action: select_move(jax.random.key(0), sprites, action, 0.0)))
 render_all = jax.jit(jax.vmap(spriteworld.render))
@@ -29,18 +33,14 @@ def scenes(task: str, mode: str, count: int, seed: int) -> list[list]:
 def states(scenes: list[list], capacity: int | None = None) -> spriteworld.EnvState:
     """The same scenes as one batched state of ours (`state_from_sprites`, for thousands at once)."""
     capacity = capacity or max(map(len, scenes))
-    padded = [scene + [oracle.Sprite()] * (capacity - len(scene)) for scene in scenes]
-
-    def table(*names: str) -> np.ndarray:
-        values = [[[getattr(sprite, name) for name in names] for sprite in scene] for scene in padded]
-        return np.squeeze(np.array(values, np.float32), -1) if len(names) == 1 else np.array(values, np.float32)
-
+    padded = [scene + [PADDING] * (capacity - len(scene)) for scene in scenes]
+    table = np.array([[NUMBERS(sprite) for sprite in scene] for scene in padded], np.float32)
     leaves = {
-        "position": table("x", "y"),
+        "position": table[..., :2],
         "shape": np.array([[spriteworld.SHAPES.index(sprite.shape) for sprite in scene] for scene in padded]),
-        "angle": table("angle"),
-        "scale": table("scale"),
-        "color": table("c0", "c1", "c2"),
+        "angle": table[..., 2],
+        "scale": table[..., 3],
+        "color": table[..., 4:],
         "alive": np.array([[i < len(scene) for i in range(capacity)] for scene in scenes]),
         "step": np.zeros(len(scenes), np.int32),
     }
@@ -77,29 +77,33 @@ def test_rewards_and_success(task, mode):
 @pytest.mark.parametrize(("task", "mode"), CONFIGS)
 def test_clicks(task, mode):
     rng = np.random.default_rng(2)
-    batch = scenes(task, mode, CLICKS, seed=2)
-    actions = rng.uniform(size=(CLICKS, 4)).astype(np.float32)
+    batch = scenes(task, mode, CLICKED, seed=2) * CLICKS  # each scene as often, from its first state each time
+    actions = rng.uniform(size=(len(batch), 4)).astype(np.float32)
     for action, scene in zip(actions[::2], batch[::2], strict=True):  # half of the clicks on or near a sprite
         action[:2] = np.clip(scene[rng.integers(len(scene))].position + rng.normal(scale=0.06, size=2), 0, 1)
-    ours = states(batch, MOST)
-    before = np.asarray(ours.sprites.position)
+    ours, before = states(batch, MOST), [[sprite.position.copy() for sprite in scene] for scene in batch]
     assert spriteworld.make(task, mode, "released").spec.motion_noise == 0.0
     stepped, info = select_all(ours.sprites, jnp.asarray(actions))
     space = oracle.config(task, mode)["action_space"]
-    moved = np.full(CLICKS, -1)
+    moved, expected = np.full(len(batch), -1), ours.sprites.position.copy()
     for i, (scene, action) in enumerate(zip(batch, actions, strict=True)):
+        _put_back(scene, before[i])
         hit = space.get_sprite_from_position(action[:2], scene)
         moved[i] = -1 if hit is None else [sprite is hit for sprite in scene].index(True)
         space.step(action, scene, keep_in_frame=True)
+        expected[i, : len(scene)] = [sprite.position for sprite in scene]
     on_edge = np.asarray(info) != moved  # the only clicks that may differ lie within 1e-6 of an edge
     for i in np.flatnonzero(on_edge):
-        for sprite, start in zip(batch[i], before[i], strict=False):
-            sprite._position = start
+        _put_back(batch[i], before[i])
         assert _distance_to_edges(batch[i], actions[i, :2]) <= 1e-6
     assert on_edge.mean() < 0.001
     assert (moved >= 0).mean() > 0.2
-    expected = np.asarray(states(batch, MOST).sprites.position)
     np.testing.assert_allclose(np.asarray(stepped.position)[~on_edge], expected[~on_edge], atol=1e-6)
+
+
+def _put_back(scene: list, positions: list[np.ndarray]) -> None:
+    for sprite, position in zip(scene, positions, strict=True):
+        sprite._position = position.copy()
 
 
 def _distance_to_edges(scene: list, point: np.ndarray) -> float:

@@ -73,11 +73,13 @@ def play_episodes(policy: Policy, params: Any, env: Environment, episodes: int, 
     return played
 
 
-def episodes(policy: Policy, params: Any, env: Environment, seed: int) -> Iterator[Episode]:
+def episodes(
+    policy: Policy, params: Any, env: Environment, seed: int, together: int = SIDE_BY_SIDE
+) -> Iterator[Episode]:
     """Play the same episodes without end, and yield them in order with all their states and actions."""
     under_way: dict[int, Episode] = {}
     following = 0
-    for turn in map(jax.device_get, _turns(policy, params, env, seed, limit=2**31 - 1)):
+    for turn in map(jax.device_get, _turns(policy, params, env, seed, limit=2**31 - 1, together=together)):
         for row, number in enumerate(turn.before.episode):
             state, after = (jax.tree.map(lambda leaf, row=row: leaf[row], t) for t in (turn.before.states, turn.after))
             states, actions, _ = under_way.get(number, Episode([state], [], None))
@@ -96,14 +98,16 @@ def visited(policy: Policy, params: Any, env: Environment, scenes: int, seed: in
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[:scenes], *kept)
 
 
-def _turns(policy: Policy, params: Any, env: Environment, seed: int, limit: int) -> Iterator[Turn]:
-    """Take steps in all episodes without end.
+def _turns(
+    policy: Policy, params: Any, env: Environment, seed: int, limit: int, together: int = SIDE_BY_SIDE
+) -> Iterator[Turn]:
+    """Take steps without end in all episodes that are played together, no more than there are.
 
     Where one of the first `limit` episodes ends, the next that nobody plays yet takes its place.
     """
     (begin, look, advance), act = _compiled(env), compiled_act(policy.act)
     key, numbers = jax.random.key(seed), jnp.int32(limit)
-    playing = begin(key)
+    playing = begin(key, min(limit, together))
     while True:
         images, act_keys, step_keys = look(playing, key)
         actions = act(params, playing.states if policy.sees_state else images, act_keys)
@@ -119,8 +123,8 @@ def _compiled(env: Environment) -> tuple[Callable, Callable, Callable]:
     def keys_of(key, episodes, step):
         return jax.vmap(lambda episode, t: jax.random.fold_in(jax.random.fold_in(key, episode), t))(episodes, step)
 
-    def begin(key):
-        episode = jnp.arange(SIDE_BY_SIDE)
+    def begin(key, count):
+        episode = jnp.arange(count)
         return Playing(jax.vmap(env.initial)(keys_of(key, episode, 0 * episode)), episode, 0 * episode)
 
     def look(playing, key):
@@ -136,7 +140,7 @@ def _compiled(env: Environment) -> tuple[Callable, Callable, Callable]:
         states = jax.vmap(functools.partial(auto_reset, env))(keys_of(key, episode, 0 * episode), step)
         return Playing(states, episode, jnp.where(step.done, 0, age + 1)), step.state, step.done, outcome
 
-    return jax.jit(begin), jax.jit(look), jax.jit(advance)
+    return jax.jit(begin, static_argnums=1), jax.jit(look), jax.jit(advance)
 
 
 def greedy_scores(policy: Policy, params: Any, envs: Envs, episodes: int, seed: int) -> dict[str, float]:

@@ -17,10 +17,11 @@ from cobra_rl.evaluation.segmentation import Match, count_overlap, foreground_ar
 from cobra_rl.evaluation.task import random_policy, visited
 from cobra_rl.models.vision import Decoded, VisionModel
 from cobra_rl.models.world import WorldModel
-from cobra_rl.spriteworld import MODES, TASKS, VARIANTS, Sprites, Spriteworld, coverage, make, segment
+from cobra_rl.spriteworld import MODES, TASKS, VARIANTS, Sprites, Spriteworld, coverage, make
 from cobra_rl.spriteworld.base import Environment
+from cobra_rl.spriteworld.sprites import in_front
 
-BATCH = 50
+BATCH, FEW = 50, 10  # scenes at a time; no more than a few are one small batch
 TEST_SEED, VALIDATION_SEED = 1905, 9275  # scenes to report on, scenes to choose a model by
 CLEAR = 0.8  # share of its pixels that are visible, from which on a sprite's shape must be readable
 
@@ -87,19 +88,21 @@ def _compiled(env: Spriteworld) -> tuple[Callable, Callable]:
 
     def look(state):
         middle = eqx.tree_at(lambda state: state.sprites.position, state, jnp.full_like(state.sprites.position, 0.5))
-        areas = [coverage(each, env.image_size).sum(axis=(0, 1)) for each in (state, middle)]
-        return env.draw(state), segment(state, env.image_size), *areas
+        covered, whole = (coverage(each, env.image_size) for each in (state, middle))
+        return env.draw(state), in_front(covered), covered.sum(axis=(0, 1)), whole.sum(axis=(0, 1))
 
-    # `map`, for it compiles in half the time, and an environment's scenes are drawn once
-    return jax.jit(lambda keys: jax.lax.map(env.initial, keys)), jax.jit(jax.vmap(look))
+    # `map`, for it compiles in half the time, and an environment's scenes are drawn once; `look` takes longer to run
+    # than to compile: it is compiled well even where compiling is to be quick, as in tests
+    draw_states = jax.jit(lambda keys: jax.lax.map(env.initial, keys))
+    return draw_states, jax.jit(jax.vmap(look), compiler_options={"xla_backend_optimization_level": 3})
 
 
 def in_batches(function: Callable[[Any], Any], data: Any) -> Any:
     """Apply a function to arrays [B, ...] a batch at a time, the last filled up, so that nothing compiles twice."""
     count = len(jax.tree.leaves(data)[0])
-    results = []
-    for start in range(0, count, BATCH):
-        rows = np.minimum(np.arange(start, start + BATCH), count - 1)
+    results, size = [], BATCH if count > FEW else FEW
+    for start in range(0, count, size):
+        rows = np.minimum(np.arange(start, start + size), count - 1)
         batch = jax.tree.map(lambda leaf, rows=rows: leaf[rows], data)
         results.append(jax.tree.map(np.asarray, function(batch)))
     return jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *results)

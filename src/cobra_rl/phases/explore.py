@@ -14,6 +14,7 @@ from jaxtyping import Array, UInt8
 from cobra_rl.agents import explorer
 from cobra_rl.config import ExploreConfig
 from cobra_rl.evaluation.explore import explore_scores
+from cobra_rl.evaluation.vision import in_batches
 from cobra_rl.models.exploration import Exploration
 from cobra_rl.models.nets import Lattice
 from cobra_rl.models.transition import TransitionModel, Transitions
@@ -97,9 +98,9 @@ class ExplorePhase:
             make_transition(self.config.transition, self.vision, size, transition_key),
             make_exploration(self.config.exploration, self.vision, size, exploration_key),
         )
-        first, second = (self._optimiser.init(eqx.filter(model, eqx.is_array)) for model in models)
+        optimisers = jax.jit(lambda models: tuple(map(self._optimiser.init, models)))(eqx.filter(models, eqx.is_array))
         memory = empty_replay(self.config, self.vision, size)
-        return ExploreState(Learner(*models, copied(models), (first, second)), memory, self._acting, jnp.int32(0))
+        return ExploreState(Learner(*models, copied(models), optimisers), memory, self._acting, jnp.int32(0))
 
     def step(self, state: ExploreState, step: int) -> tuple[ExploreState, dict[str, Array]]:
         """Let the actors play where it is their turn, then update both networks once."""
@@ -232,7 +233,7 @@ def train(
 
 def picture(world: WorldModel, images: UInt8[np.ndarray, "B H W 3"]) -> UInt8[np.ndarray, "_ _ 3"]:
     """Draw a row of scenes, twice as large, with the position clicks of 64 proposals as white dots."""
-    proposals = np.asarray(world.propose(world.encode(images), jax.random.key(0), 64))
+    proposals = np.asarray(world.propose(in_batches(world.encode, images), jax.random.key(0), 64))
     pictures = np.repeat(np.repeat(images, 2, axis=1), 2, axis=2)
     size = pictures.shape[1]
     for scene, actions in zip(pictures, proposals, strict=True):

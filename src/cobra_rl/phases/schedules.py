@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -46,7 +45,8 @@ def averaged(average: Tree, weights: Tree, decay: float) -> Tree:
 
 def copied(tree: Tree) -> Tree:
     """Copy all arrays: a compiled step gives its buffers away, and none may be shared."""
-    return jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, tree)
+    # without a compiled copy for each shape
+    return jax.tree.map(lambda leaf: jax.device_put(leaf, may_alias=False) if eqx.is_array(leaf) else leaf, tree)
 
 
 def shared_by(batch: int) -> int:

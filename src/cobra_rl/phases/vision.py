@@ -13,7 +13,7 @@ from jaxtyping import Array, PRNGKeyArray, UInt8
 
 from cobra_rl.config import Stage, VisionConfig
 from cobra_rl.environments import fewer_sprites
-from cobra_rl.evaluation.vision import vision_scores
+from cobra_rl.evaluation.vision import in_batches, vision_scores
 from cobra_rl.models.vision import LossWeights, VisionModel, VisionModelConfig
 from cobra_rl.models.world import make_vision
 from cobra_rl.phases.schedules import at, averaged, copied, on_devices, optimiser_of, over_devices
@@ -80,7 +80,7 @@ class VisionPhase:
     def init(self) -> VisionState:
         """Start with fresh weights."""
         model = _fresh(self.config.model, jax.random.key(self.seed))
-        optimiser = make_optimiser(self.config).init(eqx.filter(model, eqx.is_array))
+        optimiser = jax.jit(make_optimiser(self.config).init)(eqx.filter(model, eqx.is_array))
         return VisionState(model, copied(model), optimiser)
 
     def step(self, state: VisionState, step: int) -> tuple[VisionState, dict[str, Array]]:
@@ -160,7 +160,7 @@ def train(
 
 def picture(vision: VisionModel, images: UInt8[np.ndarray, "B H W 3"]) -> UInt8[np.ndarray, "_ _ 3"]:
     """Draw one row a scene: the image, V_dec(V_enc(x)), each slot's own picture under its mask."""
-    decoded = jax.device_get(vision.decode(vision.encode(jnp.asarray(images))))
+    decoded = in_batches(lambda batch: vision.decode(vision.encode(jnp.asarray(batch))), images)
     rows = []
     for scene, whole, components, masks in zip(images, *decoded, strict=True):
         parts = [scene / 255.0, whole, *(components * masks[..., None])]

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from cobra_rl.runtime import checkpoint, storage
@@ -199,7 +198,7 @@ class _Loop:
         """Convert metrics to floats; raise `Diverged` if any, or any number of the state, is not finite."""
         scalars = {name: float(value) for name, value in metrics.items()}
         wrong = [f"{name} is {value}" for name, value in scalars.items() if not math.isfinite(value)]
-        if not wrong and state is not None and not bool(_all_finite(state)):
+        if not wrong and state is not None and not _all_finite(state):
             wrong = ["a weight is not finite"]
         if wrong:
             raise Diverged(
@@ -209,7 +208,6 @@ class _Loop:
         return scalars
 
 
-@eqx.filter_jit
-def _all_finite(state: Any) -> jax.Array:
-    floats = eqx.filter(state, eqx.is_inexact_array)
-    return jax.tree.reduce(lambda so_far, leaf: so_far & jnp.all(jnp.isfinite(leaf)), floats, jnp.array(True))
+def _all_finite(state: Any) -> bool:
+    """Look at the numbers one array at a time: nothing is to be compiled for that."""
+    return all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state) if eqx.is_inexact_array(leaf))

@@ -197,7 +197,8 @@ def _from_numpy(like: Any, tensor: np.ndarray) -> Any:
     if _is_number(like):
         return tensor.item()
     exact = jax.dtypes.canonicalize_dtype(tensor.dtype) == tensor.dtype
-    return jnp.array(tensor) if exact else tensor.copy()  # the copy can be written to
+    # `jnp.array` would compile something for each shape; the copy can be written to
+    return jax.device_put(tensor, may_alias=False) if exact else tensor.copy()
 
 
 def _some(names: set[str]) -> str:

@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw
 
 from cobra_rl.agent import Agent
 from cobra_rl.agents.base import Policy
-from cobra_rl.evaluation.task import episodes
+from cobra_rl.evaluation.task import SIDE_BY_SIDE, episodes
 from cobra_rl.players import Player
 from cobra_rl.runtime.storage import write_atomically
 from cobra_rl.spriteworld import Spriteworld, make, render
@@ -24,14 +24,20 @@ from cobra_rl.spriteworld.names import MODES, SUITE, TASKS
 
 Frame = UInt8[np.ndarray, "_ _ 3"]  # of any size
 PAUSE = 3  # frames that the end of an episode is shown
+FEW = 4  # episodes that are played together where few are shown: the first is over sooner
 CAPTIONS = ("the scene, and what it does", "the slots that it sees", "what it imagines")  # of what `watch` films
 SLOTS = ("#262626", "#e69e00", "#57b5e8", "#009e73", "#f0e342", "#0073b3", "#d65e00", "#cc78a6")  # colours of slots
 Progress = Callable[[int, int], None]  # (frames that there are, frames that there will be) -> None
 
 
-def film(policy: Policy, params: Any, env: Environment, frames: int, seed: int, size: int = 192) -> list[Frame]:
-    """Film episodes one after the other: states, actions, hidden goals, and how each episode ended."""
-    return [frame for *_, frame in itertools.islice(_moments(policy, params, env, seed, size), frames)]
+def film(
+    policy: Policy, params: Any, env: Environment, frames: int, seed: int, size: int = 192, together: int = SIDE_BY_SIDE
+) -> list[Frame]:
+    """Film episodes one after the other: states, actions, hidden goals, and how each episode ended.
+
+    It is the same film however many are played `together`; what was compiled for as many is used again.
+    """
+    return [frame for *_, frame in itertools.islice(_moments(policy, params, env, seed, size, together), frames)]
 
 
 def watch(
@@ -39,7 +45,7 @@ def watch(
 ) -> list[Frame]:
     """Film episodes one after the other, beside what the agent has: the slots that it sees, the scenes it imagines."""
     rows, world = [], agent.world
-    moments = itertools.islice(_moments(agent.policy, agent.params, env, seed, size), frames)
+    moments = itertools.islice(_moments(agent.policy, agent.params, env, seed, size, FEW), frames)
     for done, (state, action, scene) in enumerate(moments, 1):
         row = [scene]
         if world is not None:
@@ -88,9 +94,11 @@ def film_suite(*, variant: str, seed: int, **options: Any) -> list[Frame]:
     return list(np.concatenate(rows, axis=1))
 
 
-def _moments(policy: Policy, params: Any, env: Environment, seed: int, size: int) -> Iterator[tuple]:
+def _moments(
+    policy: Policy, params: Any, env: Environment, seed: int, size: int, together: int = SIDE_BY_SIDE
+) -> Iterator[tuple]:
     """Play episodes without end: states, actions, pictures; the last picture of each is framed and stays a while."""
-    for episode in episodes(policy, params, env, seed):
+    for episode in episodes(policy, params, env, seed, together):
         for state, action in zip(episode.states, episode.actions, strict=False):
             yield state, action, picture(env, state, size, action)
         last = episode.states[-1]

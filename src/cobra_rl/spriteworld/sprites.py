@@ -162,5 +162,10 @@ def contains(sprites: Sprites, point: Float[Array, " 2"]) -> Bool[Array, " N"]:
 
 def front_most(sprites: Sprites, point: Float[Array, " 2"]) -> Int[Array, ""]:
     """Return the index of the front-most sprite that contains a point; -1 if there is none."""
-    order = jnp.arange(sprites.alive.shape[0], dtype=jnp.int32)
-    return jnp.max(jnp.where(contains(sprites, point), order, -1))
+    return in_front(contains(sprites, point))
+
+
+def in_front(contained: Bool[Array, "*points N"]) -> Int[Array, "*points"]:
+    """Return the index of the front-most of the sprites that contain each point; -1 if there is none."""
+    order = jnp.arange(contained.shape[-1], dtype=jnp.int32)
+    return jnp.max(jnp.where(contained, order, -1), axis=-1)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from cobra_rl.agent import Agent
 from cobra_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
-from cobra_rl.evaluation.task import CONTEXT, WINDOW, episodes
+from cobra_rl.evaluation.task import CONTEXT, SIDE_BY_SIDE, WINDOW, episodes
 from cobra_rl.models.world import WorldModel
 from cobra_rl.players import Player
 from cobra_rl.show.figures.bars import HEADINGS, SERIES, read_kinds, replay_ratios
@@ -90,7 +90,9 @@ def report_run(record: Record, folder: Path, agent: Player, envs: Mapping[str, E
     """Draw the learning curve of a finished run and film its agent in the environment of each mode: the two files."""
     result, path = task_result(record), folder / "film.gif"
     curve = write(learning_curve(result), "learning_curve", folder)
-    films = {mode: film(agent.policy, agent.params, env, FILM_FRAMES, FILM_SEED) for mode, env in envs.items()}
+    together = min(record["final"], SIDE_BY_SIDE)  # as in the episodes at its end
+    options = {"frames": FILM_FRAMES, "seed": FILM_SEED, "together": together}
+    films = {mode: film(agent.policy, agent.params, env, **options) for mode, env in envs.items()}
     save_gif(beside({f"{result.title}, {mode}": frames for mode, frames in films.items()}), path, FPS)
     return curve, path
 
