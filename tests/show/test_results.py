@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cobra_rl.agent import Agent
-from cobra_rl.evaluation.statistics import count_summary, exact, interquartile_mean, percent
+from cobra_rl.evaluation.statistics import exact, interquartile_mean
 from cobra_rl.show.results import (
     EXPLORE,
     RESULTS,
@@ -21,24 +21,12 @@ from cobra_rl.show.results import (
     read_vision,
     write_evaluation,
 )
-from cobra_rl.show.tables import SOON, bound, reached
+from cobra_rl.show.tables import bound, markdown_row, reached
 from cobra_rl.spriteworld.names import MODES, REWARDED
 from cobra_rl.worlds import WEIGHTS
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(path for folder in ("solve", "baseline") for path in (ROOT / "results" / folder).glob("*.json"))
-
-
-def published(found) -> str:
-    """An interquartile mean and its interval."""
-    interval = f" ({percent(found.low)}-{percent(found.high)})" if found.seeds > 1 else ""
-    return percent(found.mean) + interval
-
-
-def markdown_row(result) -> str:
-    """The row of the published table."""
-    cells = (published(result.success(mode)) for mode in MODES), (count_summary(result.counts(name)) for name in SOON)
-    return f"| {' | '.join((result.title, *cells[0], *cells[1]))} |"
 
 
 def beside(task) -> str:

@@ -37,6 +37,16 @@ def texts(found: Summary, write: Callable[[Exact], str]) -> tuple[str, str]:
     return write(found.mean), "-".join(write(end) for end in found.interval or ())
 
 
+def markdown_row(result: TaskResult) -> str:
+    """Writes the row of a task in the tables of README.md and docs/results.md."""
+    success = []
+    for mode in MODES:
+        mean, interval = texts(result.success(mode), percent)
+        success.append(f"{mean} ({interval})" if interval else mean)
+    soon = [count_summary(result.counts(name)) for name in SOON]
+    return f"| {' | '.join((result.title, *success, *soon))} |"
+
+
 def bound(metric: Metric) -> str:
     """Writes the target of a metric: "≥ 70%"; nothing if it has none."""
     level, sign = (metric.at_most, "≤") if metric.at_least is None else (metric.at_least, "≥")
