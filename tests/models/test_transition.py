@@ -1,5 +1,7 @@
 """The transition model: each term of its loss against the formula written out."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -20,9 +22,15 @@ M = 12
 SIZES = Sizes(slots=3, latents=M, action=4, image=64)
 
 
+def awake(model):
+    """The last layers of a fresh model are all but silent; these are not."""
+    return eqx.tree_at(lambda m: m.net.layers[-1].weight, model, 30.0 * model.net.layers[-1].weight)
+
+
 MODELS = {
-    "paper": Transition(CONFIG, SIZES, None, jax.random.key(1)),
-    "law": LawTransition(LAW, SIZES, PLACE, jax.random.key(1)),
+    "paper": awake(Transition(CONFIG, SIZES, None, jax.random.key(1))),
+    "law": awake(LawTransition(LAW, SIZES, PLACE, jax.random.key(1))),
+    "affine": awake(LawTransition(dataclasses.replace(LAW, law=0), SIZES, PLACE, jax.random.key(1))),
 }
 each_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
@@ -34,12 +42,13 @@ def vision():
 
 @pytest.fixture
 def batch():
+    """Of each scene one slot lies within the click's reach, and one at its border."""
     keys = jax.random.split(jax.random.key(2), 3)
-    return Transitions(
-        jax.random.normal(keys[0], (4, 3, M)),
-        jax.random.uniform(keys[1], (4, 4)),
-        jax.random.randint(keys[2], (4, 64, 64, 3), 0, 256).astype(jnp.uint8),
-    )
+    slots, action = jax.random.normal(keys[0], (4, 3, M)), jax.random.uniform(keys[1], (4, 4))
+    reach = jnp.array([[0.1, 0.0], [0.2, 0.1]])
+    slots = slots.at[:, :2, :2].set(4.0 * action[:, None, :2] - 2.0 + reach)
+    image = jax.random.randint(keys[2], (4, 64, 64, 3), 0, 256).astype(jnp.uint8)
+    return Transitions(slots, action, image)
 
 
 def run_mlp(mlp, x):
@@ -56,13 +65,15 @@ def written_out(model, slots, action):
         return out[..., :M], 5.0 * out[..., M].sum(axis=1), np.abs(out[..., :M]).sum(axis=(1, 2))
     click = transition.NEAR * (push[..., :2] - slots[..., :2])
     out = run_mlp(model.net, np.concatenate([slots, push, np.tanh(click)], axis=-1))
-    own, near = transition.OWN_SCALE * out[..., :M], 1.0 - np.sum(click**2, axis=-1, keepdims=True)
-    touch = special.expit(transition.TOUCH_SCALE * (near + out[..., M + 1 :]))
+    own, (still, touched, border) = transition.OWN_SCALE * out[..., :M], np.moveaxis(out[..., M:], -1, 0)
+    touch = special.expit(transition.TOUCH_SCALE * (1.0 - np.sum(click**2, axis=-1) + border))
+    assert touch.min() < 0.01
+    assert np.sum((touch > 0.05) & (touch < 0.95)) > 1
     delta = np.array(own)
-    delta[..., :2] += touch * transition.LAW_SCALE * run_mlp(model.law, push)
+    delta[..., :2] += touch[..., None] * transition.LAW_SCALE * run_mlp(model.law, push)
     delta[..., :2] = np.clip(slots[..., :2] + delta[..., :2], -2.0, 2.0) - slots[..., :2]  # nothing leaves the frame
     size = 0.5 * np.abs(own[..., :2]).sum(axis=(1, 2)) + np.abs(delta[..., 2:]).sum(axis=(1, 2))
-    return delta, 5.0 * out[..., M].sum(axis=1), size
+    return delta, 5.0 * (still + touch * touched).sum(axis=1), size
 
 
 @each_model
