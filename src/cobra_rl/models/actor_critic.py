@@ -33,18 +33,18 @@ LEAST_SCALE = 1e-3  # of the policy: a Gaussian that collapsed would never learn
 
 @dataclass(frozen=True)
 class ActorCriticConfig(Checked):
-    """Layers of actor and critic. The defaults are the paper's."""
+    """Layers of actor and critic. The class defaults are the paper's; presets may override them."""
 
     slot_actor: Some = (128, 128)  # on slots: layers of the actor's MLP for each slot
     slot_actor_whole: Layers = (128, 128)  # on slots: hidden layers of the actor after the sum
     slot_critic: Some = (512, 512)  # on slots: layers of the critic's MLP for each slot
     slot_critic_whole: Layers = (256,)  # on slots: hidden layers of the critic after the sum
-    channels: Some = (32, 32)  # on pictures: channels of the eye's layers, 3x3 convolutions with stride 2
-    patches: Sides = ()  # on pictures: sides of patches, a layer each, instead of the convolutions
-    shrink: Side = 1  # on pictures: they are made smaller by this factor first
-    shared: bool = False  # on pictures: actor and critic share one eye, which only the critic trains
-    hidden: Some = (256, 256)  # on pictures: hidden layers of actor and critic after the eye
-    first_scale: Positive = 0.3  # standard deviation of the policy at the start, in frame widths
+    channels: Some = (32, 32)  # on pictures: channels of the image encoder's 3x3 convolutions, stride 2
+    patches: Sides = ()  # on pictures: sides of patches that each layer joins, instead of convolutions
+    shrink: Side = 1  # on pictures: factor by which pictures are downscaled first
+    shared: bool = False  # on pictures: actor and critic share one encoder, which only the critic trains
+    hidden: Some = (256, 256)  # on pictures: hidden layers of actor and critic after the encoder
+    first_scale: Positive = 0.3  # initial standard deviation of the policy, in frame widths
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -37,12 +37,12 @@ AS_GOOD = 0.65
 
 @dataclass(frozen=True)
 class ExplorationConfig(Checked):
-    """The policy and its loss. The defaults are the paper's."""
+    """The exploration policy and its loss. The class defaults are the paper's; presets may override them."""
 
-    net: Literal["whole", "slots"] = "whole"  # whole: D_net reads all slots at once (the paper); slots: one by one
-    hidden: Layers = (64, 64)  # hidden layers of D_net
-    motion_cost: NonNegative = 210.0  # cost of |D| on the motion, in squared pixels per frame width
-    scale_penalty: NonNegative = 1e5  # penalty on what the scale falls below LEAST_SCALE
+    net: Literal["whole", "slots"] = "whole"  # whole: D_net reads all slots at once (the paper); slots: one at a time
+    hidden: Layers = (64, 64)  # widths of the hidden layers of D_net
+    motion_cost: NonNegative = 210.0  # cost of deforming the motion, in squared pixels per frame width
+    scale_penalty: NonNegative = 1e5  # penalty per unit by which the scale is below 0.02 (LEAST_SCALE)
     first_scale: Positive = 0.1  # scale of the Gaussian at the start of training
     choice_entropy: NonNegative = 0.0  # entropy bonus on the mixture weights, in squared pixels per nat
 

@@ -43,19 +43,19 @@ Window = Annotated[int, Bounds(0, 1024)]  # side in pixels; 0: none
 
 @dataclass(frozen=True)
 class MonetConfig(VisionModelConfig):
-    """MONet. The defaults are the paper's; see `config.py` for the laptop's."""
+    """The vision module MONet. The class defaults are the paper's; presets may override them."""
 
-    rgb_scale: Rgb = (1.25, 1.0, 0.75)  # unequal channels let colour latents emerge earlier
+    rgb_scale: Rgb = (1.25, 1.0, 0.75)  # factors of the RGB channels; if they differ, colour latents emerge earlier
     sigma_bg: Positive = 0.08  # standard deviation of the pixel likelihood in slot 0
     sigma_fg: Positive = 0.15  # standard deviation of the pixel likelihood in the other slots
     attention_channels: Channels = (32, 32, 64, 64, 64)  # channels of each level of the U-Net
-    attention_window: Window = 0  # 0: MONet's, the whole image; else seeded glimpses of this many pixels squared
+    attention_window: Window = 0  # 0: attention to the whole image (MONet); else side of seeded glimpses, in pixels
     attention_mlp: Width = 128  # width of the MLP at the bottom of MONet's U-Net
-    encoder_window: Window = 0  # 0: MONet's strided convolutions; else a glimpse of the mask, this many pixels squared
-    encoder_hidden: Width = 256  # width of the MLP that ends in the posterior
-    decoder_width: Width = 32  # channels of the broadcast decoder
-    decoder_layers: Annotated[int, Bounds(1, 64)] = 3  # its 3x3 convolutions; of the centred one, 1x1 after the first
-    decoder_patch: Window = 0  # 0: MONet's 3x3 convolutions; else centred, drawing patches of this many pixels squared
+    encoder_window: Window = 0  # 0: strided convolutions (MONet); else side of the mask's window, in pixels
+    encoder_hidden: Width = 256  # width of the MLP that gives the posterior
+    decoder_width: Width = 32  # channels of the decoder
+    decoder_layers: Annotated[int, Bounds(1, 64)] = 3  # its 3x3 convolutions; of our decoder, 1x1 after the first
+    decoder_patch: Window = 0  # 0: MONet's decoder; else side of the patches that our decoder draws, in pixels
 
     def __post_init__(self) -> None:
         super().__post_init__()

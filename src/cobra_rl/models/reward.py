@@ -25,11 +25,11 @@ from cobra_rl.models.transition import Imagined
 
 @dataclass(frozen=True)
 class RewardConfig(Checked):
-    """The relation network. The defaults are the paper's."""
+    """The reward predictor, a relation network. The class defaults are the paper's; presets may override them."""
 
-    pair: Annotated[tuple[Width, ...], Bounds(1, 16)] = (128, 128)  # layers of R_pair
-    whole: Layers = (128,)  # hidden layers of R_global
-    difference: bool = False  # R_pair also reads the difference of the two slots (not in the paper)
+    pair: Annotated[tuple[Width, ...], Bounds(1, 16)] = (128, 128)  # widths of the layers of R_pair
+    whole: Layers = (128,)  # widths of the hidden layers of R_global
+    difference: bool = False  # R_pair also reads the difference |z^i - z^j| of its two slots (not in the paper)
 
 
 class Reward(eqx.Module):

@@ -51,16 +51,16 @@ class Sizes(NamedTuple):
 class TransitionConfig(Checked):
     """The paper's transition model."""
 
-    hidden: Layers = (512, 512, 512)  # hidden layers of T_net
-    error_unit: Positive = 1.0  # unit, in squared pixels, in which e_pred and its squared error are learnt
+    hidden: Layers = (512, 512, 512)  # widths of the hidden layers of T_net
+    error_unit: Positive = 1.0  # unit of e_pred and of its error in the loss, in squared pixels
 
 
 @dataclass(frozen=True)
 class LawConfig(TransitionConfig):
-    """Ours, for the laptop: a law for all slots, and T_net also reads the click as seen from the slot's place."""
+    """Our transition model: one law of motion for all slots, and T_net also reads the click relative to the slot."""
 
-    law: Annotated[int, Bounds(0, 65_536)] = 0  # hidden units of the law; 0: it is affine
-    place_cost: NonNegative = 1.0  # cost of a change of place that the law does not explain, relative to other changes
+    law: Annotated[int, Bounds(0, 65_536)] = 0  # hidden units of the law of motion; 0: the law is affine
+    place_cost: NonNegative = 1.0  # cost of moving a slot otherwise than by the law, relative to other changes
 
 
 class Imagined(NamedTuple):

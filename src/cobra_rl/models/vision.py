@@ -54,9 +54,9 @@ PLACE_NAMES = ["place, left to right", "place, down to up"]
 class VisionModelConfig(Checked):
     """The sizes that every vision module has; the whole agent takes them from here."""
 
-    slots: Annotated[int, Bounds(2, 64)] = 8  # K: six sprites, the background and a spare
-    latents: Annotated[int, Bounds(1, 1024)] = 8  # M, latents of a slot
-    size: Annotated[int, Bounds(8, 1024)] = 64  # H = W, pixels of the pictures
+    slots: Annotated[int, Bounds(2, 64)] = 8  # K, number of slots: for six sprites, the background and a spare
+    latents: Annotated[int, Bounds(1, 1024)] = 8  # M, number of latents of a slot
+    size: Annotated[int, Bounds(8, 1024)] = 64  # H = W, side of the pictures in pixels
 
 
 class LossWeights(NamedTuple):
