@@ -1,4 +1,4 @@
-"""A trained agent as a person uses it: pictures in, actions out. Agents are values: saved, loaded, learnt."""
+"""The public class `Agent`: a trained COBRA agent that maps pictures to actions, and can be saved and loaded."""
 
 import tempfile
 from collections.abc import Mapping
@@ -25,8 +25,8 @@ from cobra_rl.runtime.weights import load_weights, read_config, save_weights
 from cobra_rl.spriteworld.names import MODES
 from cobra_rl.worlds import SHIPPED, WEIGHTS, find_world, load_world, world_record, world_sha256
 
-TASKS = WEIGHTS / "tasks"  # a small run of `cobra solve` each
-OTHER_COMMANDS = {  # by phase
+TASKS = WEIGHTS / "tasks"  # each subfolder is a small run of `cobra solve`
+OTHER_COMMANDS = {  # the command of each phase
     "vision": "cobra train vision",
     "explore": "cobra train explore",
     "baseline": "cobra baseline",
@@ -36,7 +36,7 @@ _choose = eqx.filter_jit(choose_batch)
 
 @dataclass(frozen=True)
 class WorldUsed(Checked):
-    """The world that a run used: its sha256, and the folder where it lay, or "shipped"."""
+    """The world that a run used: its sha256, and the path of its folder, or "shipped"."""
 
     sha256: str
     path: str = ""
@@ -44,7 +44,7 @@ class WorldUsed(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(Checked):
-    """What run.json says that a run that learns a task was asked for, whoever learns."""
+    """The settings that run.json records for a run that learns a task, by COBRA or a baseline."""
 
     problem: Problem
     steps: Count | None = None  # None: an agent that `Agent.save` left
@@ -54,7 +54,7 @@ class RunSettings(Checked):
     check_every: Often = 0  # steps between two checks of the greedy agent; 0: none
 
     def weights_of(self, folder: Path, seed: int | None, kind: str) -> Path:
-        """Return where the weights of a seed (by default the first) of a run lie; refuse if there are none yet."""
+        """Return the folder of the weights of a seed (default: the first); raise FileNotFoundError if it is missing."""
         seed = self.first_seed if seed is None else conform(Seed, seed, "seed")
         path = folder / f"seed{seed}" / kind
         if not path.is_dir():
@@ -64,7 +64,7 @@ class RunSettings(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSettings(RunSettings):
-    """What a run of `cobra solve`, or a saved agent, was asked for."""
+    """The settings of a run of `cobra solve`, or of a saved agent."""
 
     world: WorldUsed
     config: TaskConfig = field(default_factory=TaskConfig)
@@ -72,7 +72,7 @@ class TaskSettings(RunSettings):
 
 
 class Agent:
-    """COBRA with what a task taught it."""
+    """A COBRA agent that has learnt a task: a world model, a trained reward predictor and a planner."""
 
     def __init__(
         self,
@@ -82,32 +82,32 @@ class Agent:
         problem: Problem | None = None,
         world_folder: Path | str | None = None,
     ):
-        """Put an agent together: what it knows of the world, what it wants, and how it plans.
+        """Build an agent from a world model, a reward (or value) predictor, and a configuration that names the planner.
 
-        `problem` is what it learnt, if that is known; `world_folder` is where the world lies, None is the shipped one.
+        `problem` is what it learnt, if known; `world_folder` is the folder of the world, None for the shipped one.
         """
         uses_policy = problem is None or problem.exploration_policy
         self.world = world if uses_policy else world.without_policy()
         self.predictor, self.config, self.problem, self.world_folder = predictor, config, problem, world_folder
-        self._key = jax.random.key(0)  # randomness of `act`
+        self._key = jax.random.key(0)  # random key of `act`
 
     @property
     def policy(self) -> Policy:
-        """How it acts, as evaluation and films take it."""
+        """The greedy policy, for evaluation and films."""
         return cobra_policy(self.config)
 
     @property
     def params(self) -> CobraParams:
-        """What `policy` needs."""
+        """The parameters of `policy`."""
         return CobraParams(self.world, self.predictor)
 
     @property
     def name(self) -> str:
-        """What it learnt, as folders and films are called."""
+        """The name of what it learnt, for folders and films."""
         return (self.problem or Problem("unknown")).name(self.config.value)
 
     def act(self, image: np.ndarray | Array, epsilon: float = 0.0) -> Float[np.ndarray, " A"]:
-        """Choose an action in [0, 1] in view of a picture, uint8 [H, W, 3]; see `act_batch`."""
+        """Choose an action in [0, 1]^A for a picture, uint8 [H, W, 3]; see `act_batch`."""
         shape = getattr(image, "shape", None)
         if shape is None or len(shape) != 3:
             found = f"a {type(image).__name__}" if shape is None else list(shape)
@@ -119,15 +119,15 @@ class Agent:
     def act_batch(
         self, images: Array | np.ndarray, keys: Key[Array, " B"], epsilon: Float[Array, ""] | float = 0.0
     ) -> Float[Array, "B A"]:
-        """Choose an action for each of several pictures uint8 [B, H, W, 3]; pure, also within compiled code.
+        """Choose an action for each of several pictures uint8 [B, H, W, 3]; pure, so it may be called in compiled code.
 
-        `epsilon` is the share of random choices among the proposals; another value does not compile anew.
+        `epsilon` is the share of random choices among the proposals; changing it does not recompile.
         """
         slots = self.world.encode(images)
         return _choose(self.config, self.params, slots, keys, jnp.asarray(epsilon, jnp.float32))
 
     def save(self, folder: str | Path) -> Path:
-        """Save the agent in a new folder, or one that holds the same agent; `Agent.load` and `cobra watch` take it."""
+        """Save the agent to a new folder (or one with the same settings), for `Agent.load` and `cobra watch --run`."""
         folder, problem = Path(folder), self.problem or Problem("unknown")
         world = world_record(find_world(self.world_folder))
         settings = {"phase": "task", "problem": problem, "config": self.config, "world": world}
@@ -138,9 +138,9 @@ class Agent:
 
     @classmethod
     def load(cls, run: str | Path, seed: int | None = None, world: str | Path | None = None) -> "Agent":
-        """Load the agent of a seed (by default the first) of a run of `cobra solve`, with the world that it learnt in.
+        """Load the agent of a seed (default: the first) of a run of `cobra solve`, with the world that it learnt in.
 
-        `world` is where that lies now: by default beside the run, or where the run recorded it. Any other is refused.
+        `world` is the folder of that world, by default the run's copy or its recorded path; another world is refused.
         """
         folder = Path(run)
         settings = cls.settings(folder)
@@ -156,9 +156,9 @@ class Agent:
 
     @classmethod
     def pretrained(cls, task: str, variant: str = "paper") -> "Agent":
-        """Load the agent that learnt a task of the suite, as shipped with the package.
+        """Load the agent for a task of the suite that is shipped with the package.
 
-        Variant "paper" learnt by the paper's rules, "released" by those of the public package 1.0.2.
+        Variant "paper" follows the paper's rules, "released" those of the public Spriteworld package 1.0.2.
         """
         folder = TASKS / str(task) if variant == "paper" else TASKS / f"{task}-{variant}"
         if not all(isinstance(name, str) for name in (task, variant)) or not (folder / "run.json").is_file():
@@ -178,11 +178,11 @@ class Agent:
         final: int = 100,
         name: str | None = None,
     ) -> "Agent":
-        """Learn a task of your own from rewarded steps in a world that is known, by default the shipped one.
+        """Learn a task of your own from rewarded steps, with a trained world model, by default the shipped one.
 
-        `env` is an Environment, an EnvSpec, or a mapping of "train" and "test" to these; it is called `name`, or as
-        its EnvSpec is. Rewards above `config.reward_cap` are learnt as that. Log, checkpoints and result.json, with
-        `final` greedy episodes in each mode, go to `folder`, as of `cobra solve`; by default a temporary one.
+        `env` is an Environment, an EnvSpec, or a mapping of "train" and "test" to these; `name` is by default
+        the name of the EnvSpec. Rewards are clipped at `config.reward_cap`. Log, checkpoints and result.json, with
+        `final` greedy episodes in each mode, are written to `folder`, as by `cobra solve`; by default a temporary one.
         """
         from cobra_rl.phases.task import solve
 
@@ -203,7 +203,7 @@ class Agent:
 
     @staticmethod
     def settings(run: str | Path) -> TaskSettings:
-        """Return what a run was asked for; a run.json of any other form is refused."""
+        """Return the settings of a run of `cobra solve`; raise a ValueError for any other run.json."""
         phase, settings = recorded(run)
         if phase in OTHER_COMMANDS:
             raise ValueError(f"{run} is no run of `cobra solve`, but of `{OTHER_COMMANDS[phase]}`.")
@@ -211,7 +211,7 @@ class Agent:
 
 
 def recorded(run: str | Path) -> tuple[str, Any]:
-    """Return the phase that a run is of, and all settings that it recorded, not checked yet."""
+    """Return the phase of a run, and all settings that it recorded, not validated yet."""
     path = Path(run) / "run.json"
     if not path.exists():
         raise FileNotFoundError(f"{run} is no run of `cobra solve`: it has no run.json.")
@@ -221,7 +221,7 @@ def recorded(run: str | Path) -> tuple[str, Any]:
 
 
 def world_of(folder: Path, recorded: WorldUsed, given: str | Path | None) -> Path:
-    """Find the world that a run used: where it is said to be, beside the run, or where the run recorded it."""
+    """Find the world that a run used: in the `given` folder, or else in the run's copy or at its recorded path."""
     if given is not None:
         candidates = [Path(given)]
     elif recorded.path == "shipped":

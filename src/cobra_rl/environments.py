@@ -1,6 +1,6 @@
-"""Environments by name: those of the suite, and `module:name` or `path/to/file.py:name` for one's own.
+"""Finds environments by name: those of the suite, or a user's own by `module:name` or `path/to/file.py:name`.
 
-The name may stand for an `EnvSpec`, an `Environment`, or a function of the mode ("train", "test") that gives one.
+The name may refer to an `EnvSpec`, an `Environment`, or a function of the mode ("train", "test") that returns one.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ from cobra_rl.spriteworld.suite import EnvSpec
 
 
 def load_environment(name: str, mode: str = "train") -> Environment:
-    """Load an environment of one's own; a name that leads nowhere is a ValueError of one sentence."""
+    """Load a user's environment by `module:name` or `file.py:name`; raise a ValueError if it cannot be loaded."""
     where, colon, attribute = name.rpartition(":")
     if not colon or not where or not attribute:
         raise ValueError(f"--env is {name!r}; it must be module:name or path/to/file.py:name.")
@@ -35,7 +35,7 @@ def load_environment(name: str, mode: str = "train") -> Environment:
 
 
 def as_environment(found: Any, mode: str = "train", name: str = "the environment") -> Environment:
-    """Make an environment of an EnvSpec, an Environment, or a function of the mode that gives one of these."""
+    """Convert an EnvSpec, an Environment, or a function of the mode that returns one of these, to an environment."""
     if isinstance(found, EnvSpec):
         return Spriteworld(found)
     if isinstance(found, Environment):
@@ -82,29 +82,29 @@ class SparseReward:
 
 @dataclass(frozen=True)
 class Problem(Checked):
-    """What is to be learnt, and with what at hand."""
+    """A learning problem: the task, its rules and rewards, and whether the exploration policy is used."""
 
-    task: str  # of the suite, or what an environment of one's own is called
+    task: str  # a task of the suite, or the name of a user's environment
     variant: str = "paper"
-    sparse: bool = False  # a reward of 1 on success and nothing before
-    exploration_policy: bool = True  # else the planner proposes uniformly random actions
-    env: str | None = None  # module:name of an environment of one's own
+    sparse: bool = False  # reward 1 on success, 0 before
+    exploration_policy: bool = True  # otherwise the planner proposes uniformly random actions
+    env: str | None = None  # module:name or file.py:name of a user's environment
 
     def name(self, value: bool = False, agent: str = "") -> str:
-        """Name a folder for runs of it; `value`: a value predictor is learnt; `agent`: by whom, if not by COBRA."""
+        """Return the name of its run folder; `value`: values are learnt; `agent`: the agent, if it is not COBRA."""
         options = {"released": self.variant == "released", "sparse": self.sparse}
         options |= {("reward", "value")[value]: value != self.sparse, "uniform": not self.exploration_policy}
         return "-".join([self.task, *([agent] if agent else []), *(name for name, chosen in options.items() if chosen)])
 
     def environments(self) -> dict[str, Environment]:
-        """Return the environments to learn in and to be tested in, by mode."""
+        """Return the environments by mode: "train" to learn in, "test" for the robustness test."""
         if self.env is not None:
             return {mode: load_environment(self.env, mode) for mode in MODES}
         return {mode: make(self.task, mode, self.variant) for mode in MODES}
 
 
 def fewer_sprites(env: Environment, most: int) -> Environment:
-    """Return a Spriteworld with at most so many sprites, for a curriculum; any other environment as it is."""
+    """Limit the number of sprites of a Spriteworld, for a curriculum; return any other environment unchanged."""
     if not isinstance(env, Spriteworld):
         return env
     scenes = tuple(scene for scene in env.spec.scenes if len(scene) <= most)

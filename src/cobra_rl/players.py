@@ -1,4 +1,4 @@
-"""Whoever a run left, COBRA's `Agent` or a baseline: what evaluation, films and the page need of either."""
+"""Loads the agent of any run, COBRA's `Agent` or a baseline, for evaluation, films and the page of `cobra play`."""
 
 import functools
 from dataclasses import dataclass
@@ -20,46 +20,46 @@ from cobra_rl.models.world import WorldModel
 from cobra_rl.runtime.weights import load_weights, read_config
 from cobra_rl.worlds import load_world
 
-KINDS = {"task": "reward", "baseline": "actor_critic"}  # the weights that a seed leaves, by the phase of its run
+KINDS = {"task": "reward", "baseline": "actor_critic"}  # the kind of weights that a seed saves, by the phase of its run
 
 
 @runtime_checkable
 class Player(Protocol):
-    """What learnt a task, and plays it now."""
+    """An agent that has learnt a task, of any kind."""
 
     @property
     def policy(self) -> Policy:
-        """How it acts."""
+        """The greedy policy."""
         ...
 
     @property
     def params(self) -> Params:
-        """What `policy` needs."""
+        """The parameters of `policy`."""
         ...
 
     @property
     def problem(self) -> Problem | None:
-        """What it learnt, if that is known."""
+        """The problem that it learnt, if known."""
         ...
 
     @property
     def world(self) -> WorldModel | None:
-        """What it sees with; None: it sees pictures as they are."""
+        """The world model that it uses, or None."""
         ...
 
     @property
     def name(self) -> str:
-        """What it learnt, as folders and films are called."""
+        """The name of what it learnt, for folders and films."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineSettings(RunSettings):
-    """What a run of `cobra baseline` was asked for."""
+    """The settings of a run of `cobra baseline`."""
 
-    agent: str  # the name of its configuration
+    agent: str  # the name of the baseline, such as mpo_raw
     config: BaselineConfig
-    world: WorldUsed | None  # None: MPO raw
+    world: WorldUsed | None  # None for MPO raw
     phase: Literal["baseline"]
 
     def __post_init__(self) -> None:
@@ -70,7 +70,7 @@ class BaselineSettings(RunSettings):
 
 @dataclass(frozen=True)
 class BaselinePlayer:
-    """A baseline with what a task taught it; it acts by the mean of its policy."""
+    """A baseline that has learnt a task; it acts by the mean of its policy."""
 
     params: MpoParams
     problem: Problem
@@ -78,27 +78,27 @@ class BaselinePlayer:
 
     @property
     def policy(self) -> Policy:
-        """How it acts."""
+        """The greedy policy."""
         return mpo_policy(self.config)
 
     @property
     def world(self) -> WorldModel | None:
-        """The world model that it uses, if it does."""
+        """The world model that it uses, or None."""
         return self.params.world
 
     @property
     def name(self) -> str:
-        """What it learnt, and which of the four it is."""
+        """The name of the task, with that of the baseline."""
         return self.problem.name(agent=self.config.name)
 
 
 def load_player(run: str | Path, seed: int | None = None, world: str | Path | None = None) -> Player:
-    """Load who learnt a seed (by default the first) of a run; `world` is where its world lies now, as in `Agent.load`.
+    """Load the agent of a seed of a run, whichever kind of agent it is.
 
     Args:
         run: The folder of a run of `cobra solve` or `cobra baseline`, or of a saved agent.
-        seed: The random seed that is asked for.
-        world: The folder of its world, if that was moved.
+        seed: The random seed; by default the first of the run.
+        world: The folder of its world, if that was moved (see `Agent.load`).
 
     Returns:
         An `Agent`, or a `BaselinePlayer`.
@@ -119,7 +119,7 @@ def load_player(run: str | Path, seed: int | None = None, world: str | Path | No
 
 
 def player_settings(run: str | Path) -> TaskSettings | BaselineSettings:
-    """Return what a run was asked for; a run.json of any other form is refused."""
+    """Return the settings of a run of `cobra solve` or `cobra baseline`; raise a ValueError for any other run."""
     phase, settings = recorded(run)
     if phase == "baseline":
         return from_json(BaselineSettings, settings, f"{Path(run) / 'run.json'}, settings,")
@@ -127,7 +127,7 @@ def player_settings(run: str | Path) -> TaskSettings | BaselineSettings:
 
 
 def learnt_seeds(run: Path) -> list[int]:
-    """Return the seeds of a run that left weights."""
+    """Return the random seeds of a run that have saved weights."""
     kind = KINDS[player_settings(run).phase]
     names = (path.parent.name.removeprefix("seed") for path in run.glob(f"seed*/{kind}"))
     return sorted(int(name) for name in names if name.isdecimal())

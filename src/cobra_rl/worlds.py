@@ -1,4 +1,4 @@
-"""A world is a folder: vision, transition model and exploration policy, what they are and what they were trained on."""
+"""World models as folders: weights of vision, transition model and exploration policy, and which belong together."""
 
 import hashlib
 import json
@@ -24,24 +24,24 @@ PARTS = tuple(KINDS)
 
 
 def vision_weights(vision: VisionModel) -> Weights:
-    """Describe the weights of a vision module, to be saved."""
+    """Return the weights of a vision module with their description, to be saved."""
     return Weights(vision, {"model": name_of(VISIONS, vision.config)} | to_json(vision.config), "vision")
 
 
 def part_weights(part: str, model: Any, action_size: int, vision_sha256: str) -> Weights:
-    """Describe the weights of a transition model or an exploration policy, and the vision they go with."""
+    """Return the weights of a transition model or an exploration policy, with the sha256 of its vision module."""
     trained = {"model": name_of(KINDS[part], model.config), "action_size": action_size, "vision": vision_sha256}
     return Weights(model, trained | to_json(model.config), part)
 
 
 def load_vision(folder: Path | str) -> VisionModel:
-    """Load the vision module of a run of `cobra train vision`, of its weights, or of a world."""
+    """Load a vision module from a run of `cobra train vision`, from a folder of its weights, or from a world."""
     place = find_vision(Path(folder))
     return _load_model(place, "vision", read_config(place, "vision"))
 
 
 def find_vision(folder: Path) -> Path:
-    """Return the folder of vision weights within a run of `cobra train vision`, or a world, or the weights' own."""
+    """Find the vision weights in a run of `cobra train vision`, in a folder of weights, or in a world."""
     for candidate in (folder, folder / "weights", folder / "vision", folder / "world" / "vision"):
         if (candidate / "weights.safetensors").exists():
             return candidate
@@ -49,7 +49,7 @@ def find_vision(folder: Path) -> Path:
 
 
 def find_world(folder: Path | str | None) -> Path:
-    """Return the folder of a world: the shipped one, the given one, or that within a run of `cobra train explore`."""
+    """Find a world: None is the shipped one; `folder` is a world, or a run of `cobra train explore`."""
     if folder is None:
         return SHIPPED
     for candidate in (Path(folder), Path(folder) / "world"):
@@ -59,7 +59,7 @@ def find_world(folder: Path | str | None) -> Path:
 
 
 def load_world(folder: Path | str | None = None) -> WorldModel:
-    """Load a world, or that of a run of `cobra train explore`, or the shipped one; refuse parts that do not fit."""
+    """Load a world (see `find_world`; default: the shipped one); refuse parts that were not trained together."""
     place = find_world(folder)
     world_sha256(place)  # refuses parts that were changed
     vision = load_vision(place / "vision")
@@ -77,7 +77,7 @@ def load_world(folder: Path | str | None = None) -> WorldModel:
 
 
 def world_sha256(folder: Path | str | None = None) -> str:
-    """Return the sha256 that names a world, having checked that its parts are those that it was made of."""
+    """Return the sha256 that identifies a world, after checking that none of its parts was changed."""
     place = find_world(folder)
     record = storage.read_json(place / "world.json")
     found = _fingerprint(place)
@@ -92,7 +92,7 @@ def world_sha256(folder: Path | str | None = None) -> str:
 
 
 def world_record(place: Path) -> dict[str, str]:
-    """Return what a run records of the world in a folder: its sha256, and where it lay."""
+    """Return what a run records about its world: the sha256 and the path."""
     return {"sha256": world_sha256(place), "path": "shipped" if place == SHIPPED else str(place.resolve())}
 
 
@@ -104,13 +104,13 @@ def seal_world(folder: Path) -> str:
 
 
 def copy_vision(source: Path, target: Path) -> None:
-    """Copy the weights of vision, or of another part, into a world; what is the same already stays."""
+    """Copy the weights of vision, or of another part, into a world; identical files are not written again."""
     for name in ("config.json", "weights.safetensors"):
         _copy(source / name, target / name)
 
 
 def copy_world(source: Path, target: Path) -> None:
-    """Copy a world beside a run that uses it, so that the run can be moved and loaded on its own; world.json last."""
+    """Copy a world into a run that uses it, so that the run can be moved and loaded on its own; world.json last."""
     for part in PARTS:
         copy_vision(source / part, target / part)
     _copy(source / "world.json", target / "world.json")
@@ -129,7 +129,7 @@ def _fingerprint(folder: Path) -> dict[str, Any]:
 
 
 def _load_model(folder: Path, part: str, config: dict, *arguments: Any) -> Any:
-    """Load a model from its weights and the configuration beside them; refused if either does not fit."""
+    """Load a model from its weights and the configuration beside them; raise WeightsError if they do not fit."""
     name, kinds = config.pop("model", None), KINDS[part]
     if not isinstance(name, str) or name not in kinds:
         raise WeightsError(f"The {part} in {folder} is a {name!r}; this code knows {', '.join(kinds)}.")

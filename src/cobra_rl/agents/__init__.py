@@ -1,1 +1,1 @@
-"""Agents: what to do, given what is seen, imagined and wanted. The letters of axes are those of docs/design.md."""
+"""Agents, which choose actions: COBRA, the explorer and the model-free baselines. docs/design.md defines the axes."""

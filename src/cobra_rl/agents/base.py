@@ -1,4 +1,4 @@
-"""The contract between agents and everything else: an `Agent` learns, a `Policy` acts (docs/design.md says more)."""
+"""The interfaces of agents: an `Agent` learns, a `Policy` acts (docs/design.md says more)."""
 
 import functools
 from collections.abc import Callable
@@ -13,37 +13,37 @@ from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray, UInt8
 from cobra_rl.runtime.run import Weights
 from cobra_rl.spriteworld.base import Environment, TimeStep
 
-Params = Any  # all that acting needs, as a pytree
-Observations = Any  # uint8 images [B, H, W, 3]; batched states for a policy that sees them
+Params = Any  # the parameters that a policy needs, as a pytree
+Observations = Any  # uint8 images [B, H, W, 3]; batched states for a policy with `sees_state`
 
 
 @dataclass(frozen=True)
 class Policy:
-    """How an agent acts. Equal if `act` is the same function, so that it can be compiled once."""
+    """How an agent acts. Two policies with the same function `act` are equal and share their compiled code."""
 
     act: Callable[[Params, Observations, Key[Array, " B"]], Float[Array, "B A"]]  # pure
-    sees_state: bool = False  # it is given states instead of images: for bounds only
+    sees_state: bool = False  # `act` gets states instead of images: only for upper bounds
 
 
 class Experience(NamedTuple):
-    """What a step of the environment taught, in the agent's own terms."""
+    """One step of the environment, as an agent learns from it."""
 
-    observation: Any  # what `observe` made of the picture before the action
+    observation: Any  # what `observe` returned for the picture before the action
     reward: Float[Array, ""]  # reward of that scene; 0 in a fresh one
     action: Float[Array, " A"]
     next_observation: Any
     next_reward: Float[Array, ""]
-    terminated: Bool[Array, ""]  # solved: nothing follows. Running out of time is no end.
+    terminated: Bool[Array, ""]  # solved: nothing follows. Truncation by the time limit does not count.
 
 
 @runtime_checkable
 class Learner(Protocol):
-    """What scoring and saving need of whoever learns: a state is any pytree, `frozen` what learning does not change."""
+    """What scoring and saving need of an agent. `state` is any pytree; `frozen` is what learning does not change."""
 
     @property
-    def policy(self) -> Policy: ...  # how it acts when it is not learning
+    def policy(self) -> Policy: ...  # how it acts in evaluation
     def params(self, frozen: Any, state: Any) -> Params: ...  # what `policy` needs
-    def weights(self, frozen: Any, state: Any) -> Weights: ...  # what is to be kept; its `kind` also names the folder
+    def weights(self, frozen: Any, state: Any) -> Weights: ...  # what is saved; its `kind` is also the folder's name
 
 
 @runtime_checkable
@@ -51,10 +51,10 @@ class Agent(Learner, Protocol):
     """A learner that takes one step of one environment at a time. All functions are pure."""
 
     def init(self, key: PRNGKeyArray, frozen: Any, observation: Any) -> Any: ...  # a fresh state
-    def observe(self, frozen: Any, image: UInt8[Array, "H W 3"]) -> Any: ...  # what it keeps of a picture: COBRA slots
-    # An action while learning
+    def observe(self, frozen: Any, image: UInt8[Array, "H W 3"]) -> Any: ...  # COBRA: slots
+    # Choose an action while learning
     def explore(self, frozen: Any, state: Any, observation: Any, key: PRNGKeyArray) -> Float[Array, " A"]: ...
-    # Remember a step and learn from it: the state, and metrics
+    # Remember a step and learn from it; return the new state and metrics
     def update(self, frozen: Any, state: Any, experience: Experience, key: PRNGKeyArray) -> tuple[Any, dict]: ...
 
 
@@ -62,14 +62,14 @@ class Playing(NamedTuple):
     """An agent in the middle of an episode."""
 
     env: Any  # state of the environment
-    observation: Any  # what the agent keeps of the present picture
+    observation: Any  # what `observe` returned for the present picture
     reward: Float[Array, ""]  # reward of the present scene; 0 in a fresh one
     agent: Any  # state of the agent
     key: PRNGKeyArray
 
 
 class Outcome(NamedTuple):
-    """What a step came to."""
+    """The result of a step."""
 
     action: Float[Array, " A"]
     reward: Float[Array, ""]
@@ -78,7 +78,7 @@ class Outcome(NamedTuple):
 
 
 def begin(agent: Agent, env: Environment, frozen: Any, key: PRNGKeyArray) -> Playing:
-    """Start an agent with a fresh state in a fresh episode; `frozen` is what it uses and does not change."""
+    """Start an agent with a fresh state in a fresh episode; `frozen` is what it uses without changing it."""
     key, reset_key, agent_key = jax.random.split(key, 3)
     env_state, image = _compiled_env(env)[0](reset_key)
     observation = _compiled_agent(agent)[0](frozen, image)
@@ -86,7 +86,7 @@ def begin(agent: Agent, env: Environment, frozen: Any, key: PRNGKeyArray) -> Pla
 
 
 def step(agent: Agent, env: Environment, frozen: Any, state: Playing) -> tuple[Playing, Outcome, dict]:
-    """Take one step and learn from it: the next state (the old is used up), what the step came to, and metrics."""
+    """Take one step and learn from it; return the next state (the old one is donated), the outcome, and metrics."""
     initial, advance = _compiled_env(env)
     observe, explore, update = _compiled_agent(agent)
     key, act_key, step_key, reset_key, learn_key = jax.random.split(state.key, 5)
@@ -105,7 +105,7 @@ def step(agent: Agent, env: Environment, frozen: Any, state: Playing) -> tuple[P
 
 @functools.cache
 def _compiled_env(env: Environment) -> tuple[Callable, Callable]:
-    """Compile the start of an episode and a step, both with their pictures."""
+    """Compile the start of an episode and a step, both with rendering."""
 
     def initial(key: PRNGKeyArray):
         state = env.initial(key)
@@ -120,7 +120,7 @@ def _compiled_env(env: Environment) -> tuple[Callable, Callable]:
 
 @functools.cache
 def _compiled_agent(agent: Agent) -> tuple[Callable, Callable, Callable]:
-    """Compile what an agent does; `update` writes into the memory of the state that it is given."""
+    """Compile the functions of an agent; `update` reuses the memory of the state that it gets (donation)."""
 
     def update(given: tuple, state: Any):
         frozen, experience, key = given

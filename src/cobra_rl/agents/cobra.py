@@ -1,10 +1,10 @@
-"""Algorithm 1: look, propose, imagine, want, choose, learn.
+"""COBRA in the task phase: the paper's Algorithm 1.
 
-The world model is frozen; all that a task teaches is the predictor of reward (or of value). One environment step:
+The world model is frozen; only the predictor of reward (or of value) is trained. One environment step:
 
     z = V_enc(x)                                look
-    a_b = D(z, u_b),  z~_b = T(z, a_b)          propose, imagine (a planner, see planners.py)
-    r~_b = R(z~_b)                              want
+    a_b = D(z, u_b),  z~_b = T(z, a_b)          propose and imagine (a planner, see planners.py)
+    r~_b = R(z~_b)                              predict rewards
     a = a_b with the largest r~_b, or any       choose (epsilon-greedy among the proposals)
     N minibatches of ||R(z_i) - r_i||^2         learn
 """
@@ -31,26 +31,26 @@ Chance = Float[Array, ""] | float
 
 
 class CobraParams(NamedTuple):
-    """All that acting needs."""
+    """The parameters of the policy."""
 
     world: WorldModel
     predictor: Reward
 
 
 class Memory(NamedTuple):
-    """The steps of the task so far."""
+    """The replay memory: the steps of the task so far."""
 
-    steps: Step  # with a leading axis, as long as the memory is large
-    imagined: Float[Array, "N K M"]  # T's z~_{t+1} of each
+    steps: Step  # arrays with a leading axis of the memory's capacity
+    imagined: Float[Array, "N K M"]  # T's prediction z~_{t+1} for each step
     filled: Int[Array, ""]
 
 
 class CobraState(NamedTuple):
-    """All that learning changes."""
+    """The training state."""
 
-    predictor: Reward  # acts: an average over the latest weights
-    latest: Reward  # what gradient steps have made of it
-    target: Reward  # gives the values that are bootstrapped from
+    predictor: Reward  # moving average of the weights; this one acts
+    latest: Reward  # current weights, which gradient steps change
+    target: Reward  # target network for bootstrapped values
     optimiser: Any
     memory: Memory
 
@@ -58,7 +58,7 @@ class CobraState(NamedTuple):
 def choose(
     config: TaskConfig, params: CobraParams, slots: Float[Array, "K M"], key: PRNGKeyArray, epsilon: Chance = 0.0
 ) -> Choice:
-    """Plan in one scene and take the best proposal; with probability `epsilon`, any of them."""
+    """Plan in one scene and take the best proposal; with probability `epsilon`, take a random one."""
     explore_key, pick_key, plan_key = jax.random.split(key, 3)
     choice = make_planner(config)(params.world, params.predictor, slots, plan_key)
     random_action = choice.actions[jax.random.randint(pick_key, (), 0, choice.actions.shape[0])]
@@ -74,34 +74,34 @@ def choose_batch(
 
 
 def reward_weights(predictor: Reward, world: WorldModel) -> Weights:
-    """Describe the weights of a predictor, to be saved."""
+    """Return the weights of a predictor with their description, to be saved."""
     return Weights(predictor, to_json(predictor.config) | {"latents": world.sizes.latents}, "reward")
 
 
 @functools.cache
 def cobra_policy(config: TaskConfig) -> Policy:
-    """Return how COBRA acts on pictures: greedily. Its parameters are `CobraParams`."""
+    """Return COBRA's greedy policy on pictures. Its parameters are `CobraParams`."""
     return Policy(lambda params, images, keys: choose_batch(config, params, params.world.encode(images), keys))
 
 
 @dataclass(frozen=True)
 class Cobra:
-    """The agent as a learner (`agents.base.Agent`); `frozen` is the world model."""
+    """COBRA as an `agents.base.Agent`; `frozen` is the world model."""
 
     config: TaskConfig
 
     def __post_init__(self) -> None:
-        make_planner(self.config)  # refuses a name that is none, before any work
+        make_planner(self.config)  # refuses an unknown planner before any work is done
 
     @property
     def policy(self) -> Policy:
-        """How it acts: greedily."""
+        """The greedy policy."""
         return cobra_policy(self.config)
 
     def init(self, key: PRNGKeyArray, frozen: WorldModel, observation: Float[Array, "K M"]) -> CobraState:
         """Start with a fresh predictor and an empty memory."""
         predictor = Reward(self.config.reward, frozen.sizes.latents, key)
-        latest, target = (jax.tree.map(jnp.copy, predictor) for _ in range(2))  # a step uses all buffers up
+        latest, target = (jax.tree.map(jnp.copy, predictor) for _ in range(2))  # steps donate buffers
         optimiser = _adam(self.config).init(eqx.filter(predictor, eqx.is_array))
         reward = jnp.float32(0.0)
         step = Step(observation, reward, jnp.zeros(frozen.sizes.action), observation, reward, jnp.bool_(False))
@@ -114,11 +114,11 @@ class Cobra:
         return CobraParams(frozen, state.predictor)
 
     def weights(self, frozen: WorldModel, state: CobraState) -> Weights:
-        """Keep the predictor."""
+        """Return the predictor's weights, to be saved."""
         return reward_weights(state.predictor, frozen)
 
     def observe(self, frozen: WorldModel, image: UInt8[Array, "H W 3"]) -> Float[Array, "K M"]:
-        """Look: the slots of a picture."""
+        """Encode a picture to slots."""
         return frozen.encode(image[None])[0]
 
     def explore(
@@ -126,7 +126,7 @@ class Cobra:
     ) -> Float[Array, " A"]:
         """Choose epsilon-greedily among the proposals.
 
-        With `wait_for_reward`, at random until the first: an untrained predictor would push everything its own way.
+        With `wait_for_reward`, choose at random until the first reward: an untrained predictor would bias all actions.
         """
         epsilon = jnp.float32(self.config.epsilon)
         if self.config.wait_for_reward:
@@ -136,7 +136,7 @@ class Cobra:
     def update(
         self, frozen: WorldModel, state: CobraState, experience: Experience, key: PRNGKeyArray
     ) -> tuple[CobraState, dict[str, Array]]:
-        """Remember a step, then learn from N minibatches of the memory."""
+        """Add a step to the memory, then learn from N minibatches of the memory."""
         steps, imagined, filled = state.memory
         place, row = filled % self.config.memory, self._to_step(experience)
         steps = jax.tree.map(lambda column, value: column.at[place].set(value), steps, row)
@@ -168,7 +168,7 @@ class Cobra:
             value, gradients = jax.value_and_grad(loss)(latest, batch)
             updates, optimiser = adam.update(gradients, optimiser, latest)
             latest = eqx.apply_updates(latest, updates)
-            share = jnp.minimum(config.average, count / (count + 10.0))  # at first, of few weights
+            share = jnp.minimum(config.average, count / (count + 10.0))  # at first, the average covers few weights
             predictor = jax.tree.map(lambda old, new: share * old + (1.0 - share) * new, predictor, latest)
             return (predictor, latest, optimiser), value
 
@@ -179,7 +179,7 @@ class Cobra:
         return state._replace(predictor=predictor, latest=latest, optimiser=optimiser), {"loss": losses[-1]}
 
     def _to_step(self, experience: Experience) -> Step:
-        """Return the experience as it is remembered, rewards in their unit and clipped at the cap."""
+        """Convert an experience to a row of the memory, with rewards clipped at the cap and in their unit."""
         before, after = (
             jnp.clip(reward, max=self.config.reward_cap) / self.config.reward_unit
             for reward in (experience.reward, experience.next_reward)
@@ -188,7 +188,7 @@ class Cobra:
 
 
 def _adam(config: TaskConfig) -> optax.GradientTransformation:
-    """AdamW; weights of differences decay faster, so that they count only where a task needs them."""
+    """Make AdamW with a separate decay for the weights on slot differences, which only some tasks need."""
 
     def decay(weights: Reward) -> Reward:
         plain = jax.tree.map(lambda _: config.weight_decay, weights)
@@ -205,7 +205,7 @@ def _adam(config: TaskConfig) -> optax.GradientTransformation:
 
 
 def shuffle_slots(batch: Step, key: PRNGKeyArray) -> Step:
-    """Put the slots of each step in another order, the same before and after it."""
+    """Permute the slots of each step at random, in the same way before and after the action."""
     keys = jax.random.split(key, batch.reward.shape[0])
     order = jax.vmap(lambda key: jax.random.permutation(key, batch.slots.shape[1]))(keys)[..., None]
     slots, after = (jnp.take_along_axis(part, order, axis=1) for part in (batch.slots, batch.next_slots))

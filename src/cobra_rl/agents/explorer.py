@@ -1,4 +1,4 @@
-"""The agent of the exploration phase: it plays with the exploration policy D and hands over transitions. Pure."""
+"""The actor of the exploration phase: it acts by the exploration policy D and returns transitions. Pure functions."""
 
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ class ExplorerState(NamedTuple):
     """Environments in the middle of their episodes."""
 
     envs: Any
-    slots: Float[Array, "E K M"]  # of what is seen now
+    slots: Float[Array, "E K M"]  # slots of the present scenes
     key: PRNGKeyArray
 
 
@@ -31,7 +31,7 @@ def begin(env: Environment, count: int, vision: VisionModel, key: PRNGKeyArray) 
 def play(
     env: Environment, uniform: Scalar, vision: VisionModel, policy: Exploration | None, state: ExplorerState
 ) -> tuple[ExplorerState, Collected]:
-    """Take one step in all environments; those at their end start anew. A share `uniform` of the actions is random."""
+    """Step all environments, with auto-reset; a share `uniform` of the actions is uniformly random."""
     count = state.slots.shape[0]
     key, act_key, *step_keys = jax.random.split(state.key, 4)
     noise_keys, reset_keys = (jax.random.split(step_key, count) for step_key in step_keys)
@@ -49,7 +49,7 @@ def play(
 
 
 def hits(env: Environment, before: Any, after: TimeStep) -> Float[Array, ""]:
-    """Return the share of actions that moved something: as the environment says, or else as its pictures show."""
+    """Return the share of actions that moved something, by `info["moved"]` or else by comparing pictures."""
     if "moved" in after.info:
         return jnp.mean(after.info["moved"] >= 0)
     draw = jax.vmap(env.draw)

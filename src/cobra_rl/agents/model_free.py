@@ -1,4 +1,4 @@
-"""How a model-free agent plays and what it remembers: {pictures, slots} x {actions as they are, through D}. Pure."""
+"""Acting and replay contents of the baselines: {pictures, slots} x {raw actions, deformed by D}. Pure functions."""
 
 from typing import Any, NamedTuple
 
@@ -19,28 +19,28 @@ class PlayState(NamedTuple):
     """Environments in the middle of their episodes."""
 
     envs: Any
-    slots: Float[Array, "E K M"] | None  # of what is seen now; None if the agent uses no world model
+    slots: Float[Array, "E K M"] | None  # slots of the present scenes; None if the agent uses no world model
     key: PRNGKeyArray
 
 
 def begin(env: Environment, count: int, key: PRNGKeyArray) -> PlayState:
-    """Start fresh episodes in `count` environments; nothing is seen yet."""
+    """Start fresh episodes in `count` environments; their scenes are not encoded yet (see `look`)."""
     key, reset_key = jax.random.split(key)
     return PlayState(jax.vmap(env.initial)(jax.random.split(reset_key, count)), None, key)
 
 
 def look(env: Environment, world: WorldModel | None, envs: Any) -> Float[Array, "E K M"] | None:
-    """Encode what is seen now, if the agent uses a world model."""
+    """Encode the present scenes, if the agent uses a world model."""
     return None if world is None else world.encode(jax.vmap(env.draw)(envs))
 
 
 def move(
     env: Environment, config: BaselineConfig, world: WorldModel | None, networks: ActorCritic, state: PlayState
 ) -> tuple[PlayState, Transition, Float[Array, ""]]:
-    """Take one step in all environments, by samples of the policy; those at their end start anew.
+    """Step all environments with actions sampled from the policy, with auto-reset.
 
-    Returns environments whose scenes are not looked at yet, the transitions without what followed, and the share of
-    actions that moved something.
+    Returns the new state, whose scenes are not encoded yet (see `look`), the transitions without their next observation
+    (see `followed`), and the share of actions that moved something.
     """
     key, act_key, *step_keys = jax.random.split(state.key, 4)
     kept = remembered(config, state)
@@ -55,9 +55,9 @@ def move(
 
 
 def followed(config: BaselineConfig, step: Transition, state: PlayState) -> Transition:
-    """Complete transitions by what is seen now.
+    """Add the next observation to transitions, from the present state.
 
-    The last scene of an episode is never encoded: that would double the work, and nothing follows it anyway.
+    The last scene of an episode is never encoded: that would double the work, and its value is not used anyway.
     """
     done = step.terminated | step.truncated
 
@@ -68,17 +68,17 @@ def followed(config: BaselineConfig, step: Transition, state: PlayState) -> Tran
 
 
 def remembered(config: BaselineConfig, state: PlayState) -> Any:
-    """Return what is remembered of the present scenes: slots, or the states of the environments."""
+    """Return what the replay stores of the present scenes: slots, or the states of the environments."""
     return state.slots if config.features == "slots" else state.envs
 
 
 def see(env: Environment, config: BaselineConfig, kept: Any) -> Observation:
-    """Return what the networks see of what was remembered: slots as they are, states of the environment drawn."""
+    """Convert what the replay stores to the networks' input: slots as they are, or the rendered states."""
     return kept if config.features == "slots" else jax.vmap(env.draw)(kept)
 
 
 def blank(env: Environment, config: BaselineConfig, sizes: Sizes) -> Transition:
-    """Return a transition of zeros, as a replay holds it."""
+    """Return a transition of zeros, with the shapes that the replay stores."""
     kept = jax.ShapeDtypeStruct((sizes.slots, sizes.latents), jnp.float32)
     if config.features == "pixels":
         kept = jax.eval_shape(env.initial, jax.random.key(0))

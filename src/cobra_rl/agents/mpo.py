@@ -1,11 +1,11 @@
 """Maximum a posteriori policy optimisation (Abdolmaleki et al. 2018), the paper's model-free baseline.
 
-Actions a_ij, j = 1..N, are drawn from the target policy pi' in each scene x_i of a batch. E-step: weigh them by value,
+Actions a_ij, j = 1..N, are drawn from the target policy pi' in each scene x_i of a batch. E-step: weight them by value,
 
     q_ij  ∝  exp(Q'(x_i, a_ij) / eta),       eta minimises  eta epsilon + eta mean_i log mean_j exp(Q'(x_i, a_ij) / eta)
 
-and likewise, as a second objective with a temperature of its own, by how far they lie outside of [0, 1]^A; the two sets
-of weights are added. M-step, decoupled: fit mean and scale apart from each other, each within a trust region,
+and likewise, as a second objective with its own temperature, by how far they lie outside of [0, 1]^A; the two sets of
+weights are added. M-step, decoupled: fit mean and scale separately, each within a trust region,
 
     L_pi = - mean_i sum_j q_ij [ log N(a_ij; mean, scale') + log N(a_ij; mean', scale) ]
            + alpha_mean KL(pi' || N(mean, scale')) + alpha_scale KL(pi' || N(mean', scale))
@@ -16,7 +16,8 @@ over one step (the paper's trajectories of length 2), its bootstrap being the me
 
     L_Q = ( r + gamma mean_j Q'(x_{t+1}, a_j) - Q(x_t, a_t) )^2
 
-A step that succeeds is worth its reward; one that runs out of time teaches the critic nothing, since time is not seen.
+A step that solves the task has no bootstrap. Steps truncated by the time limit are left out of L_Q, since the agent
+cannot see the time.
 """
 
 import functools
@@ -42,7 +43,7 @@ LEAST_DUAL = 1e-8
 
 
 class Duals(NamedTuple):
-    """Lagrange multipliers, as what a softplus makes positive."""
+    """Temperatures and Lagrange multipliers, before the softplus that makes them positive."""
 
     temperature: Float[Array, ""]  # eta
     penalty_temperature: Float[Array, ""]  # eta of the second objective: to stay within [0, 1]^A
@@ -51,9 +52,9 @@ class Duals(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """A step as it is remembered; an episode's last step leads back to its own scene, for it leads nowhere."""
+    """A step in the replay; the last step of an episode has its own `observation` as `next_observation`."""
 
-    observation: Any  # slots; or the state of the environment, to be drawn when it is sampled
+    observation: Any  # slots; or the state of the environment, which is rendered when sampled
     action: Float[Array, "*N A"]  # the policy's, in [0, 1]^A, before any deformation
     reward: Float[Array, "*N"]
     next_observation: Any
@@ -62,14 +63,14 @@ class Transition(NamedTuple):
 
 
 class MpoParams(NamedTuple):
-    """All that acting needs."""
+    """The parameters of the policy."""
 
-    world: WorldModel | None  # None: pictures, and actions as they are
+    world: WorldModel | None  # None for MPO raw: pictures and raw actions
     networks: ActorCritic
 
 
 class MpoState(NamedTuple):
-    """All that learning changes."""
+    """The training state."""
 
     networks: ActorCritic
     target: ActorCritic
@@ -79,7 +80,7 @@ class MpoState(NamedTuple):
 
 
 def weigh(values: Float[Array, "N B"], temperature: Float[Array, ""], epsilon: float) -> tuple[Array, Array]:
-    """E-step: return the weights q [N, B], through which no gradient passes, and the loss of the temperature."""
+    """E-step: return the weights q [N, B], without gradients, and the loss of the temperature."""
     scaled = values / temperature
     weights = jax.lax.stop_gradient(jax.nn.softmax(scaled, axis=0))
     normaliser = jax.nn.logsumexp(scaled, axis=0) - jnp.log(values.shape[0])
@@ -94,7 +95,7 @@ def mpo_loss(
     duals: Duals,
     config: BaselineConfig,
 ) -> Loss:
-    """Return the loss of policy and duals in a batch of scenes.
+    """Return the loss of the policy and the dual variables for a batch of scenes.
 
     Args:
         online: The policy that learns.
@@ -131,14 +132,14 @@ def td_loss(
     batch: Transition,
     discount: float,
 ) -> Float[Array, ""]:
-    """Return L_Q of Q(x_t, a_t), rewards in their unit, and the target's values of the scenes that followed."""
+    """Return L_Q; `values` are Q(x_t, a_t), `following` the target network's values of the next scenes."""
     goal = jax.lax.stop_gradient(rewards + discount * jnp.where(batch.terminated, 0.0, following))
     return jnp.mean(jnp.where(batch.truncated, 0.0, (goal - values) ** 2))
 
 
 @functools.cache
 def mpo_policy(config: BaselineConfig) -> Policy:
-    """Return how MPO acts on pictures: greedily, by the mean of its Gaussian. Its parameters are `MpoParams`."""
+    """Return MPO's greedy policy on pictures, the mean of its Gaussian. Its parameters are `MpoParams`."""
 
     def act(params: MpoParams, images: Array, _: Array) -> Array:
         slots = None if params.world is None else params.world.encode(images)
@@ -149,20 +150,20 @@ def mpo_policy(config: BaselineConfig) -> Policy:
 
 
 def to_environment(config: BaselineConfig, world: WorldModel | None, slots: Array | None, u: Array) -> Array:
-    """Return what the environment gets for the policy's actions [B, A]: themselves, or what D deforms them to."""
+    """Convert the policy's actions [B, A] to those of the environment: unchanged, or deformed by D."""
     return u if config.policy == "raw" or world is None else world.deform(slots, u)
 
 
 @dataclass(frozen=True)
 class Mpo:
-    """The learner. How it plays is in `model_free.py`; `frozen` is the world model, or None where none is used."""
+    """The learner; `model_free.py` steps its environments. `frozen` is the world model, or None if none is used."""
 
     config: BaselineConfig
     sizes: Sizes
 
     @property
     def policy(self) -> Policy:
-        """How it acts when it is not learning: by the mean."""
+        """The greedy policy: the mean of the Gaussian."""
         return mpo_policy(self.config)
 
     def init(self, key: PRNGKeyArray) -> MpoState:
@@ -182,11 +183,11 @@ class Mpo:
         return MpoParams(frozen, state.networks)
 
     def weights(self, frozen: WorldModel | None, state: MpoState) -> Weights:
-        """Keep actor and critic."""
+        """Return the weights of actor and critic, to be saved."""
         return Weights(state.networks, to_json(self.config) | {"sizes": list(self.sizes)}, "actor_critic")
 
     def update(self, state: MpoState, batch: Transition, key: PRNGKeyArray) -> tuple[MpoState, dict[str, Array]]:
-        """Take one gradient step on a batch whose observations are what the networks see."""
+        """Take one gradient step on a batch whose observations are slots or rendered pictures."""
         gradients, metrics = eqx.filter_grad(self.loss, has_aux=True)((state.networks, state.duals), state, batch, key)
         first, second = self._optimisers
         updates, networks_state = first.update(gradients[0], state.optimisers[0])
@@ -201,7 +202,7 @@ class Mpo:
         return MpoState(networks, target, duals, (networks_state, duals_state), count), metrics
 
     def loss(self, learnt: tuple[ActorCritic, Duals], state: MpoState, batch: Transition, key: PRNGKeyArray) -> Loss:
-        """L_pi + L_eta + L_alpha + L_Q; the scenes of L_pi are those that followed, whose actions are drawn anyway."""
+        """Return L_pi + L_eta + L_alpha + L_Q; L_pi uses the next scenes, for which L_Q samples actions anyway."""
         (networks, duals), config, following = learnt, self.config, batch.next_observation
         target = state.target.policy(following)
         actions = target.sample(key, config.samples)

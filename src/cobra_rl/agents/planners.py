@@ -1,4 +1,4 @@
-"""Planners: functions (world, score, slots, key) -> Choice that search for an action in imagination."""
+"""Planners: functions (world, score, slots, key) -> Choice that choose an action by imagining its outcome."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -11,15 +11,15 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from cobra_rl.config import TaskConfig
 from cobra_rl.models.world import WorldModel
 
-Score = Callable[[Float[Array, "P K M"]], Float[Array, " P"]]  # what imagined scenes are worth
+Score = Callable[[Float[Array, "P K M"]], Float[Array, " P"]]  # predicted reward of imagined scenes
 
 
 class Choice(NamedTuple):
-    """What a planner found."""
+    """The result of a planner."""
 
-    action: Float[Array, " A"]  # the one to take
-    actions: Float[Array, "P A"]  # all that were proposed
-    scores: Float[Array, " P"]  # what each is imagined to bring
+    action: Float[Array, " A"]  # the action to take
+    actions: Float[Array, "P A"]  # all proposed actions
+    scores: Float[Array, " P"]  # score of each proposal
 
 
 Planner = Callable[[WorldModel, Score, Float[Array, "K M"], PRNGKeyArray], Choice]
@@ -28,9 +28,10 @@ Planner = Callable[[WorldModel, Score, Float[Array, "K M"], PRNGKeyArray], Choic
 def shooting(
     world: WorldModel, score: Score, slots: Float[Array, "K M"], key: PRNGKeyArray, *, proposals: int, depth: int
 ) -> Choice:
-    """Imagine each proposal `depth` steps ahead, with another proposal at each later step (random shooting).
+    """Imagine each proposal `depth` steps ahead, with a new random proposal at each later step (random shooting).
 
-    A way is worth the best scene on it, and the first action of the best way is chosen. Depth 1: the paper's search.
+    The score of a trajectory is that of its best scene; the first action of the best trajectory is chosen. With depth 1
+    this is the paper's search.
     """
     scenes, scores = jnp.broadcast_to(slots, (proposals, *slots.shape)), jnp.full(proposals, -jnp.inf)
     actions = []

@@ -79,7 +79,7 @@ class Change(NamedTuple):
 
 
 class Transitions(NamedTuple):
-    """Transitions, as actors send them and the replay stores them; vision is frozen, so slots replace the first image."""
+    """Transitions, as actors send and the replay stores them; vision is frozen, so slots replace the first image."""
 
     slots: Float[Array, "*N K M"]  # z_t
     action: Float[Array, "*N A"]

@@ -1,1 +1,1 @@
-"""Loops: data in, parameters out; no maths."""
+"""Training phases: each turns data into trained parameters; the losses are in models/ and agents/."""

@@ -1,7 +1,7 @@
-"""The model-free baselines: vectorised environments with reward -> replay -> MPO; each seed is a run of its own.
+"""Training of the model-free baselines: vectorised environments -> replay -> MPO. Each seed is a run of its own.
 
-A step of the phase is one step in each of E environments and the updates that the replay ratio asks for; all counts of
-results are in environment steps. The replay holds slots, or states of the environment that are drawn when sampled.
+A step of the phase is one step in each of E environments, followed by the updates that the replay ratio requires; all
+results count environment steps. The replay stores slots, or states of the environment that are rendered when sampled.
 """
 
 import functools
@@ -27,11 +27,11 @@ from cobra_rl.runtime.replay import Replay, ReplayState
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.worlds import find_world, load_world
 
-POINTS = 300  # at most, of the learning curve that result.json holds: there may be 10^5 episodes
+POINTS = 300  # most points of the learning curve in result.json: there may be 10^5 episodes
 
 
 class BaselineState(NamedTuple):
-    """All that a step changes."""
+    """The state of the run."""
 
     agent: MpoState
     memory: ReplayState
@@ -39,13 +39,13 @@ class BaselineState(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """What a step does, compiled once for all seeds."""
+    """The functions of a step, compiled once for all seeds."""
 
     begin: Callable  # key -> acting
     look: Callable  # (world, environments) -> slots
     move: Callable  # (world, networks, acting) -> (acting, transitions, hits)
     add: Callable  # ((transitions, acting), memory) -> memory
-    sample: Callable  # (memory, key) -> a batch whose observations are what the networks see
+    sample: Callable  # (memory, key) -> a batch with slots or rendered pictures
     update: Callable  # ((batch, key), learner) -> (learner, metrics)
 
 
@@ -67,7 +67,7 @@ class BaselinePhase(SeedPhase[Mpo]):
         return BaselineState(*_fresh(self.agent, self.env, jax.random.key(self.seed)), acting)
 
     def step(self, state: BaselineState, step: int) -> tuple[BaselineState, dict[str, Any]]:
-        """Take a step in each environment, then learn as often as the replay ratio asks for."""
+        """Take a step in each environment, then do as many updates as the replay ratio requires."""
         config, (agent, memory, acting) = self.agent.config, state
         env_steps = (step + 1) * config.envs
         acting, played, hits = self._compiled.move(self.world, agent.networks, acting)
@@ -90,7 +90,7 @@ class BaselinePhase(SeedPhase[Mpo]):
         return acting._replace(slots=self._compiled.look(self.world, acting.envs))
 
     def course(self) -> dict[str, Any]:
-        """Return how learning went, thinned: the success of the last 30 episodes, after so many steps."""
+        """Return the thinned learning curve: the success of the last 30 episodes, by environment steps."""
         count = len(self.notes["ends"])
         places = np.unique(np.geomspace(1, count, POINTS).round().astype(int)) if count else np.zeros(0, int)
         ends, success = np.array([0, *self.notes["ends"]]), recent_success(self.notes["success"])
@@ -108,7 +108,7 @@ def _fresh(agent: Mpo, env: Environment, key: PRNGKeyArray) -> tuple[MpoState, R
 def _compiled(agent: Mpo, env: Environment) -> Compiled:
     config, replay = agent.config, Replay(agent.config.capacity, agent.config.batch)
 
-    # Apart from the update: compiled as one, the CPU would draw each picture anew for all that is computed from it.
+    # Separate from `update`: compiled together, XLA on a CPU would render a picture again for each use of it.
     def sample(memory: ReplayState, key: PRNGKeyArray) -> Transition:
         batch = replay.sample_uniformly(memory, key)
         before, after = (model_free.see(env, config, kept) for kept in (batch.observation, batch.next_observation))
@@ -132,7 +132,7 @@ def _compiled(agent: Mpo, env: Environment) -> Compiled:
 
 @dataclass(frozen=True)
 class BaselineSolving(Solving):
-    """A task to be learnt by one of the four baselines."""
+    """The training of a task by one of the four baselines."""
 
     phase_name: ClassVar[str] = "baseline"
 
@@ -144,17 +144,17 @@ class BaselineSolving(Solving):
 
     @property
     def agent(self) -> Mpo:
-        """The learner."""
+        """The MPO learner."""
         slots, latents = (0, 0) if self.world is None else self.world.sizes[:2]
         return Mpo(self.config, Sizes(slots, latents, self.train_env.action_size, self.train_env.image_size))
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What is asked for, as the records have it, with the name of the baseline."""
+        """The settings that run.json records, with the name of the baseline."""
         return super().settings | {"agent": self.config.name}
 
     def phase(self, seed: int, title: str) -> BaselinePhase:
-        """Make the run of one seed."""
+        """Make the phase that trains one seed."""
         config, turns = self.config, self.steps // self.config.envs
         title = f"{config.name}, {title}, {config.envs} environments"
         options = {"reward_cap": config.reward_cap, "check_every": self.check_every}
@@ -172,10 +172,10 @@ def prepare_baseline(
     command: str = "python",
     check_every: int = 0,
 ) -> Solving:
-    """Say what is to be learnt, and by which of the four baselines.
+    """Describe the training of a task by one of the four baselines; call `solve` of the result to run it.
 
-    `steps` are environment steps for each seed, rounded up to whole steps of all environments. The world is by default
-    the shipped one; MPO raw uses none.
+    `steps` are environment steps per seed, rounded up to a multiple of the number of environments. The world is by
+    default the shipped one; MPO raw uses none.
     """
     place = find_world(world_folder) if config.uses_world else None
     world = None if place is None else load_world(place)

@@ -1,4 +1,4 @@
-"""Phase 2, imagine and be curious: actors -> replay -> transition model and exploration policy, in tandem."""
+"""Phase 2, exploration: actors -> replay -> joint training of the transition model and the exploration policy."""
 
 import functools
 from pathlib import Path
@@ -32,7 +32,7 @@ from cobra_rl.worlds import PARTS, copy_vision, find_vision, load_vision, load_w
 
 
 class Scheduled(NamedTuple):
-    """What changes over training."""
+    """The present values of the scheduled hyperparameters."""
 
     priority: Array  # alpha of the replay
     importance: Array  # beta of the replay
@@ -41,25 +41,25 @@ class Scheduled(NamedTuple):
 
 
 class Learner(NamedTuple):
-    """All that an update changes, but for the replay."""
+    """The state of the learner, without the replay."""
 
     transition: TransitionModel
     exploration: Exploration
-    average: tuple[TransitionModel, Exploration]  # of both over the last updates: what is evaluated and kept
+    average: tuple[TransitionModel, Exploration]  # moving averages of both, which are evaluated and saved
     optimisers: tuple[optax.OptState, optax.OptState]
 
 
 class ExploreState(NamedTuple):
-    """All that a step changes."""
+    """The state of the run."""
 
     learner: Learner
     memory: ReplayState
-    acting: Any  # local actors' environments; None if actors play elsewhere
+    acting: Any  # state of the local actors; None for Ray actors
     env_steps: Array
 
 
 class ExplorePhase:
-    """The phase as the run loop takes it; local actors' episodes go on exactly after a stop, others begin anew."""
+    """The phase, for the run loop. After a resume, local actors continue their episodes; Ray actors start new ones."""
 
     columns = ("hit_rate", "position_error", "replaced", "transition", "curiosity", "hits")
     read_every = 20
@@ -82,7 +82,7 @@ class ExplorePhase:
         self.config, self.env, self.vision, self.seed, self.title = config, env, vision, seed, title
         self._sha256 = vision_sha256
         self.steps, self.report_every, self.save_every = config.steps, config.evaluate_every, config.evaluate_every
-        self.notes: dict[str, Any] = {"hits": []}  # shares of actions that moved something, since the last report
+        self.notes: dict[str, Any] = {"hits": []}  # hit rates of the actors since the last report
         self._actors = actors or LocalActors(*actor_functions(config, env, config.envs), vision, seed + 2)
         self._replay = Replay(config.capacity, config.batch)
         self._score = explore_scores(env, config.validation_scenes)
@@ -103,7 +103,7 @@ class ExplorePhase:
         return ExploreState(Learner(*models, copied(models), optimisers), memory, self._acting, jnp.int32(0))
 
     def step(self, state: ExploreState, step: int) -> tuple[ExploreState, dict[str, Array]]:
-        """Let the actors play where it is their turn, then update both networks once."""
+        """Collect transitions from the actors if they are due, then update both networks once."""
         state = on_devices(state, self.config.batch)
         if isinstance(self._actors, LocalActors):
             self._actors.state = state.acting
@@ -128,7 +128,7 @@ class ExplorePhase:
         return self._actors.state if isinstance(self._actors, LocalActors) else None
 
     def report(self, state: ExploreState, step: int) -> Report:
-        """Score the averaged weights on validation scenes and picture where they click."""
+        """Score the averaged weights on validation scenes and draw where the policy clicks."""
         world = WorldModel(self.vision, *state.learner.average, self.env.action_size)
         since = [float(hits) for hits in self.notes["hits"]]
         hits = {"hits": float(np.mean(since))} if since else {}
@@ -137,14 +137,14 @@ class ExplorePhase:
         return Report(scores, {"clicks": picture(world, self._score.images[:6])})
 
     def weights(self, state: ExploreState) -> dict[str, Weights]:
-        """Keep the averaged weights of both networks."""
+        """Return the averaged weights of both networks, to be saved."""
         parts = zip(PARTS[1:], state.learner.average, strict=True)
         return {f"world/{part}": part_weights(part, model, self.env.action_size, self._sha256) for part, model in parts}
 
 
 @functools.cache
 def _compiled(config: ExploreConfig, action_size: int):
-    """Compile what a step does, once for all runs of this process; both functions write into what they are given.
+    """Compile the functions of a step, once for all runs of this process; both donate their arguments but the first.
 
     Returns:
         `add`: (transitions, memory) -> memory, and
@@ -184,7 +184,7 @@ def _compiled(config: ExploreConfig, action_size: int):
 
 
 def empty_replay(config: ExploreConfig, vision: VisionModel, action_size: int) -> ReplayState:
-    """Make a replay for transitions between the slots of a vision module."""
+    """Make an empty replay for the slots of a vision module and actions of this size."""
     seen = vision.config
     image = jnp.zeros((seen.size, seen.size, 3), jnp.uint8)
     item = Transitions(jnp.zeros((seen.slots, seen.latents)), jnp.zeros(action_size), image)
@@ -193,7 +193,7 @@ def empty_replay(config: ExploreConfig, vision: VisionModel, action_size: int) -
 
 @functools.cache
 def actor_functions(config: ExploreConfig, env: Environment, count: int) -> tuple[functools.partial, functools.partial]:
-    """Return how actors begin and play, as functions that travel to other processes."""
+    """Return the functions by which actors begin and play; they can be pickled and sent to other processes."""
     return functools.partial(explorer.begin, env, count), functools.partial(explorer.play, env, config.uniform)
 
 
@@ -208,10 +208,10 @@ def train(
     env_name: str | None = None,
     command: str = "python",
 ) -> WorldModel:
-    """Train T and D in `folder` on a frozen vision; the same call goes on where the last one stopped.
+    """Train T and D in `folder` on a frozen vision module; the same call resumes a run that was stopped.
 
-    `vision` is a run of `cobra train vision`, its weights, or a world. The new world is left in `folder`/world and
-    returned. By default environments in this process play; whoever gives other `actors` also closes them.
+    `vision` is a run of `cobra train vision`, its weights, or a world. The new world is saved in `folder`/world and
+    returned. By default actors run in this process; a caller that passes other `actors` has to close them.
     """
     source = find_vision(vision)
     fingerprint, seen = sha256(source), load_vision(source)
@@ -223,7 +223,7 @@ def train(
         phase = ExplorePhase(config, env, seen, fingerprint, seed, title, actors)
         try:
             run(phase, folder)
-        except (Stopped, Diverged, ChildProcessError):  # all that was saved is whole: it can be used until it goes on
+        except (Stopped, Diverged, ChildProcessError):  # the saved world is complete and usable meanwhile
             if all((folder / "world" / part / "weights.safetensors").exists() for part in PARTS):
                 seal_world(folder / "world")
             raise

@@ -1,4 +1,4 @@
-"""What the training phases share: schedules, optimisers, averages, a check of memory, batches over devices."""
+"""What the training phases share: schedules, optimisers, moving averages, a check of memory, data parallelism."""
 
 import math
 import os
@@ -17,7 +17,7 @@ Tree = TypeVar("Tree")
 
 
 def at(schedule: Schedule, share: float) -> float:
-    """Return the value of a schedule at a share of the run."""
+    """Return the value of a schedule at a share (0 to 1) of the run."""
     times, values = zip(*schedule, strict=True)
     return float(np.interp(share, times, values))
 
@@ -25,7 +25,7 @@ def at(schedule: Schedule, share: float) -> float:
 def optimiser_of(
     config: VisionConfig | ExploreConfig, make: Callable[..., optax.GradientTransformation], warmup: int = 0
 ) -> optax.GradientTransformation:
-    """Make an optimiser with clipped gradients, whose rate warms up linearly, stays, and then falls as a cosine."""
+    """Make an optimiser with gradient clipping, linear warm-up, a constant learning rate, then cosine decay."""
     rate, begin = config.learning_rate, int(config.decay_from * config.steps)
     parts = [
         optax.linear_schedule(0.0 if warmup else rate, rate, warmup),
@@ -37,28 +37,28 @@ def optimiser_of(
 
 
 def averaged(average: Tree, weights: Tree, decay: float) -> Tree:
-    """Take an exponential average of weights one step on."""
+    """Update an exponential moving average of weights."""
     return jax.tree.map(
         lambda old, new: decay * old + (1.0 - decay) * new if eqx.is_array(old) else old, average, weights
     )
 
 
 def copied(tree: Tree) -> Tree:
-    """Copy all arrays: a compiled step gives its buffers away, and none may be shared."""
-    # without a compiled copy for each shape
+    """Copy all arrays, since a compiled step donates its buffers and none may be shared."""
+    # device_put needs no compilation for each shape
     return jax.tree.map(lambda leaf: jax.device_put(leaf, may_alias=False) if eqx.is_array(leaf) else leaf, tree)
 
 
 def shared_by(batch: int) -> int:
-    """Return how many of the devices that there are share a batch of this size: as many as divide it."""
+    """Return how many devices share a batch: the greatest common divisor of its size and the number of devices."""
     return math.gcd(batch, jax.device_count())
 
 
 def over_devices(batch: Tree) -> Tree:
-    """Within compiled code, split the leading axis of all arrays over devices: each then works on its part.
+    """Within compiled code, split the leading axis of all arrays over devices (data parallelism with `jax.sharding`).
 
-    Weights stay whole on every device, and the compiler adds up their gradients: the losses are those of one device,
-    but for rounding. Data parallelism, as `jax.sharding` has it.
+    Weights are replicated on every device, and the compiler adds up their gradients: apart from rounding, the losses
+    are those of a single device.
     """
     count = shared_by(len(jax.tree.leaves(batch)[0]))
     if count == 1:
@@ -67,7 +67,7 @@ def over_devices(batch: Tree) -> Tree:
 
 
 def on_devices(state: Tree, batch: int) -> Tree:
-    """Put all arrays whole on every device that shares a batch of this size: else the second step compiles anew."""
+    """Replicate all arrays on the devices that share a batch of this size; else the second step would recompile."""
     count = shared_by(batch)
     if count == 1:
         return state
@@ -80,7 +80,7 @@ def _mesh(count: int) -> Mesh:
 
 
 def check_memory(make: Callable[[], Any], option: str) -> None:
-    """Refuse what would not fit into the memory of this machine, before it is made; a smaller `option` may fit."""
+    """Raise a ValueError if what `make` returns would not fit into memory; it names the `option` to reduce."""
     leaves = jax.tree.leaves(eqx.filter(eqx.filter_eval_shape(make), lambda leaf: hasattr(leaf, "dtype")))
     needed, here = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves), os.sysconf("SC_PAGE_SIZE")
     here *= os.sysconf("SC_PHYS_PAGES")

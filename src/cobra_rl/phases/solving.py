@@ -1,4 +1,4 @@
-"""What all who learn a task share: each seed is a run of its own, counted, confirmed and scored in the same way."""
+"""What COBRA and the baselines share when they learn a task: one run per seed, its 90 % criterion, its scores."""
 
 import functools
 import time
@@ -25,15 +25,15 @@ from cobra_rl.spriteworld.base import Environment
 from cobra_rl.spriteworld.env import Spriteworld
 from cobra_rl.worlds import SHIPPED, copy_world, world_record
 
-CONFIRM = 100  # greedy episodes that must confirm the 90 % of a window; also those of a check
+CONFIRM = 100  # greedy episodes in a confirmation of 90 % success, and in a check (`check_every`)
 FINAL_SEED = 1905  # random seed of the greedy episodes at the end
-FREE = ("steps", "first_seed", "seed_count", "final", "world.path")  # may differ from one call to the next
+FREE = ("steps", "first_seed", "seed_count", "final", "world.path")  # settings that may differ when a run is resumed
 L = TypeVar("L", bound=Learner)
 
 
 @dataclass
 class SeedPhase(Generic[L]):
-    """One seed of a task as the run loop takes it, whoever learns; `init` and `step` are those of a subclass."""
+    """The phase that trains one seed of a task, for the run loop; subclasses define `init` and `step`."""
 
     columns = ("success", "episodes")
     read_every = 1
@@ -42,7 +42,7 @@ class SeedPhase(Generic[L]):
     evaluates = False
     compressed = False
     keep = True
-    patience = 0.0  # after an attempt to confirm that failed, so many more episodes, as a share, before the next
+    patience = 0.0  # share by which the number of episodes must grow after a failed confirmation
 
     agent: L
     env: Environment
@@ -51,15 +51,15 @@ class SeedPhase(Generic[L]):
     steps: int
     title: str
     reward_cap: float | None = None
-    check_every: int = 0  # environment steps between two checks of the greedy agent; 0: it is not checked
-    notes: dict[str, Any] = field(  # an entry an episode in both lists; how soon it got to 90 %, confirmed
+    check_every: int = 0  # environment steps between two checks of the greedy policy; 0: no checks
+    notes: dict[str, Any] = field(  # `ends`, `success`: one entry per episode; `confirmed`: episodes to 90 %
         default_factory=lambda: {"ends": [], "success": [], "confirmed": None, "next_try": 0, "capped": 0, "checks": []}
     )
 
     def count(self, rewards: Any, success: Any, done: Any, env_steps: int, learnt: Any) -> dict[str, float]:
-        """Note what environments came to in a step [E], and see whether the task is solved by now.
+        """Record the outcome of a step in E environments, and check whether 90 % success is reached.
 
-        Returns the success of the last 30 episodes and how many there were.
+        Returns the success of the last 30 episodes and the number of all episodes.
         """
         notes, (rewards, success, done) = self.notes, (np.atleast_1d(values) for values in (rewards, success, done))
         if not np.isfinite(rewards).all():
@@ -77,28 +77,28 @@ class SeedPhase(Generic[L]):
         return {"success": float(np.mean(recent)), "episodes": len(notes["ends"])}
 
     def _confirm(self, learnt: Any, env_steps: int) -> None:
-        """Count a window of 90 % if greedy episodes reach 90 % too; if not, the next attempt is 30 episodes later."""
+        """Accept 90 % success of a window if greedy episodes confirm it; if not, try again at least 30 later."""
         notes, count = self.notes, len(self.notes["success"])
         if notes["confirmed"] is None and count >= notes["next_try"] and window_won(notes["success"]):
             notes["confirmed"] = count if self._greedy_success(learnt, 10_000 + env_steps) >= 0.9 else None
             notes["next_try"] = count + max(WINDOW, int(self.patience * count))
 
     def _greedy_success(self, learnt: Any, seed: int) -> float:
-        """Measure the success of the agent of now in fresh episodes, without learning."""
+        """Measure the success of the current greedy policy in fresh episodes, without learning."""
         params = self.agent.params(self.world, learnt)
         return float(play_episodes(self.agent.policy, params, self.env, CONFIRM, seed=seed).success.mean())
 
     def report(self, state: Any, step: int) -> Report:
-        """There is nothing more to measure while learning."""
+        """Report nothing: `count` returns all metrics."""
         return Report({})
 
     def weights(self, state: Any) -> dict[str, Weights]:
-        """Keep what the agent says."""
+        """Return the weights of the agent, to be saved."""
         kept = self.agent.weights(self.world, state.agent)
         return {kept.kind: kept}
 
     def summary(self) -> dict[str, Any]:
-        """Return what the seed went through, as result.json has it."""
+        """Return the entry of this seed in result.json."""
         ends, confirmed = self.notes["ends"], self.notes["confirmed"]
         row = {
             "seed": self.seed,
@@ -110,19 +110,19 @@ class SeedPhase(Generic[L]):
         return row | self.course() | ({"checks": checks, "steps_to_90_kept": _kept(checks)} if checks else {})
 
     def course(self) -> dict[str, Any]:
-        """Return how learning went: when each episode ended, and whether it succeeded."""
+        """Return the learning curve: at which step each episode ended, and whether it succeeded."""
         return {"ends": self.notes["ends"], "success": self.notes["success"]}
 
 
 def _kept(checks: Sequence[Sequence[int | float]]) -> int | None:
-    """Return the first check from which on the greedy agent never solved less than 90 %; None if the last did."""
+    """Return the step of the first check from which on success stayed at 90 % or more; None if the last failed."""
     falls = [number for number, (_, success) in enumerate(checks) if success < 0.9]
     first = falls[-1] + 1 if falls else 0
     return int(checks[first][0]) if first < len(checks) else None
 
 
 def check_fit(env: Environment, world: WorldModel | None) -> None:
-    """Refuse an environment that a world, if one is used, does not know how to see or to act in."""
+    """Raise a ValueError if pictures, actions or sprites of an environment do not fit the world model, if any."""
     if world is None:
         return
     knows = world.sizes
@@ -140,16 +140,16 @@ def check_fit(env: Environment, world: WorldModel | None) -> None:
 
 @dataclass(frozen=True)
 class Solving(ABC):
-    """A task to be learnt: in which world, by whom, how long and where. A value: other processes can learn its seeds.
+    """The description of a training on a task: world, agent, steps, folder. It can be sent to other processes.
 
-    Each seed has so many rewarded `steps`, and `final` greedy episodes at the end in each mode. With `check_every`, the
-    greedy agent of the moment plays 100 fresh episodes each time so many steps are done.
+    Each seed learns for `steps` rewarded steps and is then scored in `final` greedy episodes in each mode. With
+    `check_every`, the current greedy policy plays 100 fresh episodes whenever that many steps are done.
     """
 
-    phase_name: ClassVar[str]  # as run.json has it
+    phase_name: ClassVar[str]  # phase in run.json
 
     config: Any
-    world: WorldModel | None  # None: none is used
+    world: WorldModel | None  # None: no world is used
     problem: Problem
     folder: Path
     seeds: range
@@ -166,7 +166,7 @@ class Solving(ABC):
 
     @abstractmethod
     def phase(self, seed: int, title: str) -> SeedPhase:
-        """Make the run of one seed."""
+        """Make the phase that trains one seed."""
 
     @property
     def train_env(self) -> Environment:
@@ -175,7 +175,7 @@ class Solving(ABC):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What is asked for, as the records have it."""
+        """The settings that run.json records."""
         world = None if self.place is None else world_record(self.place)
         asked = {"phase": self.phase_name, "problem": self.problem, "config": self.config, "world": world}
         more = {"first_seed": self.seeds.start, "seed_count": len(self.seeds), "final": self.final}
@@ -183,7 +183,7 @@ class Solving(ABC):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the folder for this process; a run that was asked for something else is refused."""
+        """Lock the folder for this process; refuse a folder whose run has other settings."""
         defaults = {"problem": Problem(self.problem.task), "config": type(self.config)(), "check_every": 0}
         with open_run(self.folder, self.settings, defaults, free=FREE, command=self.command):
             if self.place not in (None, SHIPPED):
@@ -191,7 +191,7 @@ class Solving(ABC):
             yield
 
     def learn(self, seed: int) -> dict[str, Any]:
-        """Learn one seed and score it; scores that were measured before are read, if their weights are there."""
+        """Learn one seed and score it; if it was scored before and its weights exist, read the scores."""
         folder = self.folder / f"seed{seed}"
         number = f" ({seed - self.seeds.start + 1} of {len(self.seeds)})" if len(self.seeds) > 1 else ""
         title = f"{self.problem.task}, seed {seed}{number}"
@@ -213,7 +213,7 @@ class Solving(ABC):
         return row
 
     def solve(self) -> dict[str, Any]:
-        """Learn all seeds, one after the other, and compare; return result.json."""
+        """Learn all seeds one after the other; return the contents of result.json, with the reference policies."""
         with self.held():
             began, compared = time.monotonic(), _compared(self.folder, self.envs, self.final)
             rows = [self.learn(seed) for seed in self.seeds]
@@ -226,9 +226,9 @@ class Solving(ABC):
 
 
 def learn_elsewhere(solvings: Sequence[Solving], workers: int, address: str | None = None) -> None:
-    """Learn all seeds of several tasks in Ray's processes, as many at a time as there are workers.
+    """Learn all seeds of several tasks in Ray processes, as many at a time as there are workers.
 
-    They write into the folders of the tasks, which on a cluster all machines must see; there `solve` finds them done.
+    They write into the folders of the tasks, which all machines of a cluster must see; `solve` then finds them done.
     """
     from cobra_rl.runtime.ray_tasks import spread
 
@@ -242,7 +242,7 @@ def learn_elsewhere(solvings: Sequence[Solving], workers: int, address: str | No
 
 
 def _compared(folder: Path, envs: Mapping[str, Environment], final: int) -> dict[str, Any]:
-    """Measure what to compare with, once for all seeds."""
+    """Measure the random policy and the upper bound for comparison, once for all seeds."""
     path, asked = folder / "context.json", {"final": final}
     if known := _known(path, asked | {"context": dict}):
         return known["context"]
@@ -255,7 +255,7 @@ def _compared(folder: Path, envs: Mapping[str, Environment], final: int) -> dict
 
 
 def _known(path: Path, asked: Mapping[str, int | type]) -> dict[str, Any] | None:
-    """Read what was measured before, if it has what is asked for: values, or anything of a type."""
+    """Read earlier measurements, if they have the entries `asked`, given by their values or by their types."""
     try:
         known = storage.read_json(path) if path.exists() else {}
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Phase 3, want and act: an environment with reward -> a reward predictor; each seed is a run of its own."""
+"""Phase 3, task: an environment with reward -> a reward predictor. Each seed is a run of its own."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ from cobra_rl.phases.solving import SeedPhase, Solving
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.worlds import find_world
 
-AGENTS: Mapping[str, Callable[[Any], Agent]] = {"cobra": Cobra}  # a learner of its own is a line here
+AGENTS: Mapping[str, Callable[[Any], Agent]] = {"cobra": Cobra}  # to add an agent, add a line here
 
 
 @dataclass
 class TaskPhase(SeedPhase[Agent]):
-    """One seed of an `Agent`: each step is one of one environment."""
+    """The training of one seed of an `Agent`; one step of the phase is one environment step."""
 
     def init(self) -> Playing:
-        """Start with a fresh predictor in a fresh episode."""
+        """Start a fresh agent in a fresh episode."""
         return begin(self.agent, self.env, self.world, jax.random.key(self.seed))
 
     def step(self, state: Playing, step: int) -> tuple[Playing, dict[str, Any]]:
@@ -39,7 +39,7 @@ class TaskPhase(SeedPhase[Agent]):
 
 @dataclass(frozen=True)
 class AgentSolving(Solving):
-    """A task to be learnt by an `Agent`, such as COBRA."""
+    """The training of a task by an `Agent`, such as COBRA."""
 
     phase_name: ClassVar[str] = "task"
 
@@ -55,7 +55,7 @@ class AgentSolving(Solving):
         check_memory(lambda: agent.init(jax.random.key(0), world, agent.observe(world, image)), "--config.memory")
 
     def phase(self, seed: int, title: str) -> TaskPhase:
-        """Make the run of one seed."""
+        """Make the phase that trains one seed."""
         world = self.world if self.problem.exploration_policy else self.world.without_policy()
         agent, cap = AGENTS[self.config.agent](self.config), self.config.reward_cap
         return TaskPhase(agent, self.train_env, world, seed, self.steps, title, cap, self.check_every)
@@ -74,15 +74,15 @@ def prepare(
     command: str = "python",
     check_every: int = 0,
 ) -> Solving:
-    """Say what is to be learnt; `envs` are by default the problem's, and the world came by default with the package."""
+    """Describe the training of a task. `envs` default to those of `problem`, `world_folder` to the shipped world."""
     envs = problem.environments() if envs is None else envs
     place = find_world(world_folder)
     return AgentSolving(config, world, problem, folder, seeds, steps, final, envs, place, command, check_every)
 
 
 def solve(*args: Any, **options: Any) -> dict[str, Any]:
-    """Learn a task, see `prepare`; the same call goes on where the last one stopped, and more steps or seeds add to it.
+    """Learn a task, with the arguments of `prepare`; the same call resumes, and may add steps or seeds.
 
-    Returns result.json.
+    Returns the contents of result.json.
     """
     return prepare(*args, **options).solve()

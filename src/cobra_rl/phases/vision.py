@@ -1,4 +1,4 @@
-"""Phase 1, look: frames of random play -> a vision module."""
+"""Phase 1, vision: frames of random play -> a vision module."""
 
 import functools
 from pathlib import Path
@@ -22,19 +22,19 @@ from cobra_rl.runtime.run import Report, Weights, run
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.worlds import load_vision, vision_weights
 
-SEPARATION = ("fg_ari_attention", "fg_ari_decoder")  # by their mean the weights to keep are chosen
+SEPARATION = ("fg_ari_attention", "fg_ari_decoder")  # the weights with the largest mean of these are kept
 
 
 class VisionState(NamedTuple):
-    """All that a step changes."""
+    """The state of the run."""
 
     model: VisionModel
-    average: VisionModel  # exponential average of the weights: what is evaluated and kept
+    average: VisionModel  # moving average of the weights, which is evaluated and saved
     optimiser: optax.OptState
 
 
 def random_frames(key: PRNGKeyArray, env: Environment, batch: int) -> UInt8[Array, "B H W 3"]:
-    """Draw frames of random play: each after a random number of uniform actions from a fresh start."""
+    """Draw frames of random play, each after a random number of uniform actions from an initial state."""
 
     def frame(key: PRNGKeyArray) -> UInt8[Array, "H W 3"]:
         start_key, count_key, play_key = jax.random.split(key, 3)
@@ -57,7 +57,7 @@ def make_optimiser(config: VisionConfig) -> optax.GradientTransformation:
 
 
 class VisionPhase:
-    """The phase as the run loop takes it; it keeps the weights of the report that separated scenes best (FG-ARI)."""
+    """The phase, for the run loop; it saves the weights of the report with the best FG-ARI."""
 
     columns = ("fg_ari_attention", "fg_ari_decoder", "loss", "nll", "kl_latents", "kl_masks")
     read_every = 20
@@ -75,7 +75,7 @@ class VisionPhase:
         self.notes: dict[str, Any] = {"best": -np.inf}
         self._score = vision_scores(env, config.validation_scenes)
         self._keys = jax.random.key(seed + 1)
-        self._best = False  # whether the weights of now are those of the best report so far
+        self._best = False  # whether the current weights are those of the best report so far
 
     def init(self) -> VisionState:
         """Start with fresh weights."""
@@ -94,7 +94,7 @@ class VisionPhase:
         return _compiled(self.config, self.env, stage)(given, state)
 
     def report(self, state: VisionState, step: int) -> Report:
-        """Score the averaged weights on validation scenes and picture what they see."""
+        """Score the averaged weights on validation scenes and draw their decomposition."""
         scores = self._score(state.average)
         separation = [scores[name] for name in SEPARATION if name in scores]
         score = float(np.mean(separation)) if separation else -scores["mse"]
@@ -104,7 +104,7 @@ class VisionPhase:
 
     @property
     def keep(self) -> bool:
-        """Whether the weights of now are the best at any report so far; before the first report all are."""
+        """Whether to save the current weights: if they have the best report so far, or there was no report yet."""
         return self._best or self.notes["best"] == -np.inf
 
     def weights(self, state: VisionState) -> dict[str, Weights]:
@@ -114,7 +114,7 @@ class VisionPhase:
 
 @eqx.filter_jit
 def _fresh(config: VisionModelConfig, key: PRNGKeyArray) -> VisionModel:
-    """Make a vision module; compiled, for it has many small arrays."""
+    """Make a vision module; compiled, because it has many small arrays."""
     return make_vision(config, key)
 
 
@@ -148,9 +148,9 @@ def train(
     env_name: str | None = None,
     command: str = "python",
 ) -> VisionModel:
-    """Train a vision module in `folder` on frames of random play; the same call goes on where the last one stopped.
+    """Train a vision module in `folder` on frames of random play; the same call resumes a run that was stopped.
 
-    The weights with the best validation score are kept and returned; `env_name` and `command` are for the records.
+    The weights with the best validation score are saved and returned; run.json records `env_name` and `command`.
     """
     settings = {"phase": "vision", "config": config, "seed": seed, "env": env_name}
     with open_run(folder, settings, {"config": type(config)()}, command=command):
@@ -159,7 +159,7 @@ def train(
 
 
 def picture(vision: VisionModel, images: UInt8[np.ndarray, "B H W 3"]) -> UInt8[np.ndarray, "_ _ 3"]:
-    """Draw one row a scene: the image, V_dec(V_enc(x)), each slot's own picture under its mask."""
+    """Draw one row per scene: the image, V_dec(V_enc(x)), and each slot's own picture times its mask."""
     decoded = in_batches(lambda batch: vision.decode(vision.encode(jnp.asarray(batch))), images)
     rows = []
     for scene, whole, components, masks in zip(images, *decoded, strict=True):
