@@ -1,8 +1,8 @@
-"""Presets: values of the same frozen dataclasses, never a branch in the code.
+"""Presets are instances of the same frozen dataclasses; no code branches on the name of a preset.
 
-`debug` takes seconds (tests), `laptop` is for two CPU cores (what is shipped), `paper` has the paper's own numbers, for
-a GPU. Every leaf can be set from the command line, such as `--config.model.latents 16`; the comment behind a field is
-its help text there.
+`debug` takes seconds (for tests), `laptop` trained the shipped weights on two CPU cores, `paper` has the paper's own
+numbers, for a GPU. Every field can be set from the command line, such as `--config.model.latents 16`; the comment
+behind a field is its help text there.
 """
 
 import dataclasses
@@ -24,11 +24,11 @@ Schedule = Annotated[tuple[tuple[Share, float], ...], Bounds(1, 100)]  # (share 
 
 @dataclass(frozen=True)
 class Stage(Checked):
-    """A part of the curriculum: scenes with 1 to `sprites` sprites, explained with `slots` slots."""
+    """A part of the curriculum: vision trains on scenes with 1 to `sprites` sprites and uses `slots` slots."""
 
     until: Share  # share of the run at which the stage ends
     sprites: Count  # largest number of sprites in a scene
-    slots: Count | None = None  # slots that explain a scene; none given: all of the model's
+    slots: Count | None = None  # slots that the model uses; None: all of them
 
 
 Stages = Annotated[tuple[Stage, ...], Bounds(1, 100)]
@@ -39,20 +39,20 @@ class VisionConfig(Checked):
     """Training of the vision module. The defaults are the paper's."""
 
     model: VisionModelConfig = dataclasses.field(default_factory=MonetConfig)
-    steps: Count = 700_000  # gradient steps; schedules stretch along
+    steps: Count = 700_000  # gradient steps; schedules are relative to this number
     batch: Batch = 16  # images per gradient step
-    optimiser: Literal["rmsprop", "adam"] = "rmsprop"  # optimiser of the weights
+    optimiser: Literal["rmsprop", "adam"] = "rmsprop"  # optimiser
     learning_rate: Positive = 1e-4  # learning rate after the warm-up
-    warmup: Annotated[int, Bounds(0, 10**8)] = 0  # steps during which the learning rate rises
-    decay_from: Share = 1.0  # share of the run after which the learning rate falls, as a cosine
-    final_rate: Share = 0.03  # learning rate at the end, as a share of the learning rate
-    clip: NonNegative = 0.0  # largest norm of the gradient; 0: any
-    average: Share = 0.999  # decay of the average of the weights that is evaluated and kept (not in the paper)
-    beta: Schedule = ((0.0, 0.5),)  # weight of the latents' KL
-    gamma: Schedule = ((0.0, 0.5),)  # weight of the masks' KL
+    warmup: Annotated[int, Bounds(0, 10**8)] = 0  # steps during which the learning rate rises linearly from 0
+    decay_from: Share = 1.0  # share of the run after which the learning rate falls (cosine schedule)
+    final_rate: Share = 0.03  # final learning rate, as a share of learning_rate
+    clip: NonNegative = 0.0  # gradients are clipped to this global norm; 0: no clipping
+    average: Share = 0.999  # decay of the weights' moving average, which is evaluated and saved (not in the paper)
+    beta: Schedule = ((0.0, 0.5),)  # weight of the latents' KL: pairs (share of the run, value), linear in between
+    gamma: Schedule = ((0.0, 0.5),)  # weight of the masks' KL: pairs (share of the run, value)
     stages: Stages = (Stage(1.0, 6),)  # curriculum over the number of sprites and slots
-    evaluate_every: Count = 5000  # steps between validations (and checkpoints)
-    validation_scenes: Batch = 256  # scenes of a validation
+    evaluate_every: Count = 5000  # steps between two validations; each also saves a checkpoint
+    validation_scenes: Batch = 256  # number of scenes in a validation
 
 
 _LAPTOP_MODEL = MonetConfig(
@@ -85,27 +85,27 @@ class ExploreConfig(Checked):
 
     transition: TransitionConfig = dataclasses.field(default_factory=TransitionConfig)
     exploration: ExplorationConfig = dataclasses.field(default_factory=ExplorationConfig)
-    curious: bool = True  # actors follow the exploration policy; otherwise they click at random and only T is trained
-    steps: Count = 500_000  # updates of the learner; schedules stretch along
+    curious: bool = True  # actors follow the exploration policy; else they act at random, and only T is trained
+    steps: Count = 500_000  # updates of the learner; schedules are relative to this number
     batch: Batch = 16  # transitions per update
     learning_rate: Positive = 3e-4  # learning rate of both networks
-    decay_from: Share = 1.0  # share of the run after which the learning rate falls, as a cosine
-    final_rate: Share = 0.03  # learning rate at the end, as a share of the learning rate
-    clip: NonNegative = 0.0  # largest norm of the gradient; 0: any
-    average: Share = 0.0  # decay of the average of the weights that is evaluated and kept; 0: the last weights
-    samples: Annotated[int, Bounds(1, 1024)] = 1  # samples of u for each scene, in an update of the policy
-    change_cost: Schedule = ((0.0, 1.0),)  # cost of |Delta|, in squared pixels
-    click_cost: Schedule = ((0.0, 210.0),)  # cost of |D| on the position click, in squared pixels per frame width
+    decay_from: Share = 1.0  # share of the run after which the learning rate falls (cosine schedule)
+    final_rate: Share = 0.03  # final learning rate, as a share of learning_rate
+    clip: NonNegative = 0.0  # gradients are clipped to this global norm; 0: no clipping
+    average: Share = 0.0  # decay of the weights' moving average, which is evaluated and saved; 0: no average
+    samples: Annotated[int, Bounds(1, 1024)] = 1  # samples of u per scene in an update of the exploration policy
+    change_cost: Schedule = ((0.0, 1.0),)  # cost of |Delta| in T's loss, in squared pixels: (share of the run, value)
+    click_cost: Schedule = ((0.0, 210.0),)  # cost of deforming the position click, in squared pixels per frame width
     capacity: Count = 100_000  # transitions that the replay holds
     first: Count = 1000  # transitions in the replay before learning begins
-    lattice: Few = 1  # 2: the pixel error is estimated from every second patch in both directions
-    priority: Schedule = ((0.0, 1.0),)  # alpha: transitions are drawn in proportion to L_T^alpha
-    importance: Schedule = ((0.0, 1.0),)  # beta: how far importance weights undo the priorities
+    lattice: Few = 1  # n: the pixel error is estimated from every n-th patch in both directions; 1: from all pixels
+    priority: Schedule = ((0.0, 1.0),)  # alpha: transitions are sampled in proportion to L_T^alpha
+    importance: Schedule = ((0.0, 1.0),)  # beta of the importance weights; 1 fully corrects for prioritised sampling
     uniform: Share = 0.0  # share of the actors' actions that are uniformly random
-    envs: Batch = 16  # environments played in this process, if actors are local
-    updates: Annotated[int, Bounds(1, 100_000)] = 1  # updates of the learner for each step of the actors
-    evaluate_every: Count = 5000  # updates between validations (and checkpoints)
-    validation_scenes: Batch = 256  # scenes of a validation
+    envs: Batch = 16  # number of environments in this process, if actors are local
+    updates: Annotated[int, Bounds(1, 100_000)] = 1  # learner updates per step of the (local) actors
+    evaluate_every: Count = 5000  # updates between two validations; each also saves a checkpoint
+    validation_scenes: Batch = 256  # number of scenes in a validation
 
 
 EXPLORE: dict[str, ExploreConfig] = {
@@ -131,27 +131,27 @@ EXPLORE: dict[str, ExploreConfig] = {
 class TaskConfig(Checked):
     """The task phase: Algorithm 1. The defaults are the paper's, where it gives them."""
 
-    agent: str = "cobra"  # who learns: a name in AGENTS of phases/task.py
+    agent: str = "cobra"  # the agent that learns: a name in AGENTS of phases/task.py
     reward: RewardConfig = dataclasses.field(default_factory=RewardConfig)
-    planner: str = "one_step"  # how actions are searched for: a name in agents/planners.py
-    proposals: Batch = 128  # B: actions that the planner proposes
+    planner: str = "one_step"  # the planner that chooses actions: a name in PLANNERS of agents/planners.py
+    proposals: Batch = 128  # B: number of actions that the planner proposes
     depth: Few = 1  # steps that the planner `shooting` looks ahead
     epsilon: Share = 0.2  # share of random choices among the proposals, while training
     updates: Annotated[int, Bounds(1, 100_000)] = 10  # N: gradient steps per environment step
-    batch: Batch = 16  # remembered scenes per gradient step
+    batch: Batch = 16  # remembered steps per gradient step
     learning_rate: Positive = 1e-3  # learning rate of the reward predictor
     weight_decay: NonNegative = 0.0  # weight decay of AdamW
-    difference_decay: NonNegative = 0.6  # weight decay of what R_pair makes of differences, if it reads them
-    average: Share = 0.0  # decay per gradient step of the average of weights that acts; 0: the latest (the paper)
-    dreams: Share = 0.0  # share of remembered scenes that are learnt as T imagined them (not in the paper)
-    shuffle: bool = False  # slots of remembered scenes come in a random order: a scene has none
-    reward_unit: Positive = 10.0  # rewards are learnt in this unit (not in the paper)
+    difference_decay: NonNegative = 0.6  # weight decay of R_pair's weights on |z^i - z^j|, if reward.difference is set
+    average: Share = 0.0  # decay of the moving average of the weights that acts; 0: no average (the paper)
+    dreams: Share = 0.0  # share of remembered scenes that are replaced by T's prediction of them (not in the paper)
+    shuffle: bool = False  # shuffle the slots of remembered scenes, since their order has no meaning
+    reward_unit: Positive = 10.0  # rewards are divided by this for learning (not in the paper)
     reward_cap: float | None = None  # reward targets are clipped here; above it a task is solved anyway
-    value: bool = False  # learn a value from (sparse) rewards instead of the reward itself
-    discount: Share = 0.9  # discount of the value
-    target_every: Count = 50  # environment steps between two copies of the value that is bootstrapped from
-    wait_for_reward: bool = False  # choose among the proposals at random until the first reward that is not 0
-    memory: Count = 30_000  # steps that are remembered; the paper's longest run
+    value: bool = False  # learn to predict values (for sparse rewards) instead of rewards
+    discount: Share = 0.9  # discount factor of the values
+    target_every: Count = 50  # environment steps between two updates of the value predictor's target network
+    wait_for_reward: bool = False  # choose at random among the proposals until the first reward that is not 0
+    memory: Count = 30_000  # number of steps that are remembered; 30,000 is the paper's longest run
 
 
 TASK: dict[str, TaskConfig] = {
@@ -175,25 +175,25 @@ class BaselineConfig(Checked):
     """MPO, the paper's model-free baseline. The defaults are the paper's, where it gives them."""
 
     features: Literal["pixels", "slots"] = "pixels"  # what actor and critic see: pictures, or the world model's slots
-    policy: Literal["raw", "deformed"] = "raw"  # actions as they are, or deformed by the exploration policy
+    policy: Literal["raw", "deformed"] = "raw"  # raw actions, or those that the exploration policy deforms
     networks: ActorCriticConfig = dataclasses.field(default_factory=ActorCriticConfig)
     epsilon: Positive = 0.2  # bound on the KL of the E-step
-    epsilon_penalty: Positive = 1e-3  # the same, of the objective to stay within [0, 1] (not in the paper)
-    epsilon_mean: Positive = 1e-2  # bound on the KL of the policy's mean, shared by the dimensions of the action
-    epsilon_scale: Positive = 1e-5  # bound on the KL of the policy's scale
-    first_duals: tuple[float, float, float] = (1.0, 1.0, 10.0)  # temperature, multipliers of mean and scale, at first
-    samples: Annotated[int, Bounds(1, 1024)] = 20  # actions drawn in each scene of a batch
-    discount: Share = 0.99  # discount of rewards to come
-    target_every: Count = 200  # updates between two copies of the target networks
+    epsilon_penalty: Positive = 1e-3  # the same for the penalty on actions outside of [0, 1] (not in the paper)
+    epsilon_mean: Positive = 1e-2  # bound on the KL of the policy's mean, divided among the action dimensions
+    epsilon_scale: Positive = 1e-5  # bound on the KL of the policy's scale, divided in the same way
+    first_duals: tuple[float, float, float] = (1.0, 1.0, 10.0)  # initial eta, alpha_mean, alpha_scale; before softplus
+    samples: Annotated[int, Bounds(1, 1024)] = 20  # actions sampled for each scene of a batch
+    discount: Share = 0.99  # discount factor
+    target_every: Count = 200  # updates between two copies of the networks to the target networks
     batch: Batch = 512  # transitions per update
-    replay_ratio: Positive = 2.0  # transitions drawn for learning per environment step
+    replay_ratio: Positive = 2.0  # transitions sampled for learning per environment step
     learning_rate: Positive = 3e-4  # learning rate of actor and critic
-    dual_rate: Positive = 1e-2  # learning rate of temperatures and multipliers
-    reward_unit: Positive = 10.0  # rewards are learnt in this unit
+    dual_rate: Positive = 1e-2  # learning rate of the temperatures and Lagrange multipliers
+    reward_unit: Positive = 10.0  # rewards are divided by this for learning
     reward_cap: float | None = None  # rewards are clipped here; above it a task is solved anyway
     capacity: Count = 1_000_000  # transitions that the replay holds
     first: Count = 1000  # environment steps before learning begins
-    envs: Batch = 32  # environments played side by side in this process
+    envs: Batch = 32  # environments that are stepped side by side in this process
     save_every: Count = 20_000  # environment steps between two checkpoints
 
     def __post_init__(self) -> None:
@@ -203,7 +203,7 @@ class BaselineConfig(Checked):
 
     @property
     def name(self) -> str:
-        """Which of the four baselines this is, as results call it."""
+        """The name of this baseline, one of four, in results and folders."""
         return BASELINES[self.features, self.policy]
 
     @property

@@ -14,28 +14,28 @@ from cobra_rl import __version__
 from cobra_rl.cli.process import end_at_once, keep_talking, use_huge_pages
 from cobra_rl.runtime import signals
 
-# The file of this folder and the class in it, imported only if the command is asked for; a line of help.
+# By command: the module and the class that implement it, imported only when it is called, and a line of help.
 COMMANDS = {
-    "solve": ("solve:Solve", "Want and act: learn a task from reward."),
-    "baseline": ("baseline:Baseline", "Learn a task without a model: the paper's MPO."),
-    "watch": ("watch:Watch", "Film an agent beside what it sees and imagines."),
-    "play": ("play:Play", "Push, look inside, watch and teach, in the browser."),
-    "play-random": ("watch:PlayRandom", "Film a world under random pushes."),
-    "train vision": ("train:TrainVision", "Look: train the vision module."),
-    "train explore": ("train:TrainExplore", "Imagine and be curious: train T and D."),
-    "runs": ("runs:Runs", "List runs: what, how far, how good, since when."),
-    "evaluate": ("evaluate:EvaluateRun", "Measure a run of `cobra solve` or `baseline`."),
-    "evaluate vision": ("evaluate:EvaluateVision", "Measure vision on held-out scenes."),
-    "evaluate explore": ("evaluate:EvaluateExplore", "Measure imagination and curiosity."),
+    "solve": ("solve:Solve", "Learn a task: train the reward predictor (phase 3)."),
+    "baseline": ("baseline:Baseline", "Learn a task with a model-free baseline: MPO."),
+    "watch": ("watch:Watch", "Film an agent, its slots and its imagined scenes."),
+    "play": ("play:Play", "Play with, watch and teach an agent in the browser."),
+    "play-random": ("watch:PlayRandom", "Film an environment under random actions."),
+    "train vision": ("train:TrainVision", "Train the vision module (phase 1)."),
+    "train explore": ("train:TrainExplore", "Train transition model and exploration policy (phase 2)."),
+    "runs": ("runs:Runs", "List runs with their progress and main metric."),
+    "evaluate": ("evaluate:EvaluateRun", "Measure the agents of a run of `solve` or `baseline`."),
+    "evaluate vision": ("evaluate:EvaluateVision", "Measure the vision module on held-out scenes."),
+    "evaluate explore": ("evaluate:EvaluateExplore", "Measure transition model and exploration policy."),
     "figures": ("report:Figures", "Draw the paper's figures."),
-    "report": ("report:Report", "Tell the whole story on one page."),
-    "reproduce": ("reproduce:Reproduce", "From nothing to the report, in one command."),
+    "report": ("report:Report", "Write one page with all figures, films and tables."),
+    "reproduce": ("reproduce:Reproduce", "Run all phases and write the report."),
 }
 TRAINING = ("solve", "baseline", "train vision", "train explore", "reproduce")
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run a command; a user's mistake is one sentence on stderr and exit code 2 (`--debug` shows where it arose)."""
+    """Run a command; on a user's mistake, print one sentence to stderr and exit with 2 (`--debug`: and a traceback)."""
     keep_talking()
     words = sys.argv[1:] if args is None else list(args)
     debug = "--debug" in words
@@ -51,7 +51,7 @@ def main(args: list[str] | None = None) -> None:
 
 
 def parse(words: list[str]) -> Any:
-    """Return what is asked for, not yet done: an instance of a command's class, with its `run`."""
+    """Parse a command line into an instance of the command's class; its method `run` executes it."""
     from cobra_rl.cli.options import parse_command
 
     name, rest = _split(words)
@@ -90,7 +90,7 @@ def _run(words: list[str], debug: bool) -> int:
 
 
 def _sentence(error: Exception) -> str:
-    """Return what went wrong as a sentence; of an error of the system, with the file and what to do."""
+    """Describe an error in one sentence; for an OSError, name the file and say what to do."""
     if not isinstance(error, OSError):
         return str(error)
     from cobra_rl.runtime.storage import explain
@@ -99,7 +99,7 @@ def _sentence(error: Exception) -> str:
 
 
 def _split(words: list[str]) -> tuple[str, list[str]]:
-    """Return the name of the command, one or two words, and the rest."""
+    """Split a command line into the name of the command, one or two words, and its options."""
     for count in (2, 1):
         if (name := " ".join(words[:count])) in COMMANDS:
             return name, words[count:]
@@ -116,4 +116,4 @@ def _print_help() -> None:
     print("commands:")
     for name, (_, line) in COMMANDS.items():
         print(f"  {name:{max(map(len, COMMANDS)) + 2}}{line}")
-    print("\n  cobra COMMAND --help shows its options; cobra --version the version; --debug where an error arose.")
+    print("\n  cobra COMMAND --help lists its options; --debug adds tracebacks; cobra --version prints the version.")

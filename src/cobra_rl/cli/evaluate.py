@@ -1,4 +1,4 @@
-"""`cobra evaluate`: numbers, as tables and JSON."""
+"""`cobra evaluate`: metrics, as tables and JSON."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,18 +20,18 @@ from cobra_rl.show.tables import print_explore, print_result, print_vision
 from cobra_rl.spriteworld import Spriteworld
 from cobra_rl.worlds import load_vision, load_world
 
-TEST_SEED = 1919  # of the episodes of `cobra evaluate RUN`: others than those at the end of the run
+TEST_SEED = 1919  # random seed of the episodes of `cobra evaluate RUN`, which differ from those at the end of the run
 
 
 @dataclass(frozen=True)
 class EvaluateRun:
-    """Measure a run of a task: greedy episodes in both modes. Or `cobra evaluate vision`, `cobra evaluate explore`."""
+    """Measure the agents of a run in greedy episodes. See also `cobra evaluate vision` and `cobra evaluate explore`."""
 
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The folder of a run of `cobra solve` or `cobra baseline`, such as runs/solve/sorting."""
     world: Path | None = None
-    """Where the run's world lies now, if it was moved. Default: beside the run, or where the run recorded it."""
-    episodes: Episodes = 200  # Greedy episodes in each mode.
+    """New folder of the run's world, if it was moved. Default: the run's copy of it, or its recorded path."""
+    episodes: Episodes = 200  # Number of greedy episodes in each mode (train and test).
     out: OutJson | None = None  # Where to write the metrics as JSON. Default: they are only printed.
 
     def run(self) -> None:
@@ -53,17 +53,17 @@ class EvaluateRun:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What the measurements on held-out scenes are told."""
+    """The options of both measurements on held-out scenes."""
 
     world: Path | None = None  # World to measure, such as runs/explore/laptop-seed0/world. Default: the shipped one.
     env: str | None = None
-    """A Spriteworld of your own, module:name or file.py:name; by default the suite's exploration environment."""
+    """A Spriteworld of your own, as module:name or file.py:name. Default: the suite's exploration environment."""
     scenes: Annotated[int, Bounds(10, 100_000)] = 1000
-    """Number of held-out exploration scenes with up to 6 sprites; probes are fitted to some and tested on others."""
+    """Number of held-out exploration scenes with up to 6 sprites. Probes are fitted on some and tested on others."""
     out: OutJson | None = None  # Where to write the metrics as JSON. Default: they are only printed.
 
     def environment(self) -> Spriteworld | None:
-        """Load a Spriteworld of one's own; None is the suite's exploration environment."""
+        """Load the Spriteworld of --env; None stands for the suite's exploration environment."""
         env = None if self.env is None else load_environment(self.env)
         if not isinstance(env, Spriteworld | None):
             raise ValueError(f"--env is {self.env}; these metrics need a Spriteworld, whose sprites are known.")
@@ -72,11 +72,11 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class EvaluateVision(HeldOut):
-    """Measure vision on held-out scenes: FG-ARI, slots to themselves, reconstruction, probes; a table and JSON."""
+    """Measure a vision module on held-out scenes: FG-ARI, sprites with a slot of their own, reconstruction, probes."""
 
     vision: Path | None = None
-    """Vision alone instead of that of a world: a run of `cobra train vision`, or its weights."""
-    suite: bool = False  # Also the initial scenes of all six tasks in both modes, and the released variant.
+    """A vision module instead of a world: a run of `cobra train vision`, or a folder of its weights."""
+    suite: bool = False  # Also measure initial scenes of all six tasks, in both modes and both variants.
 
     def run(self) -> None:
         """Measure, print, write."""
@@ -95,7 +95,7 @@ class EvaluateVision(HeldOut):
 
 @dataclass(frozen=True)
 class EvaluateExplore(HeldOut):
-    """Measure imagination and curiosity on held-out scenes: hits, pushes, roll-outs, e_pred; a table and JSON."""
+    """Measure transition model and exploration policy on held-out scenes: hits, pushes, roll-outs, e_pred."""
 
     def run(self) -> None:
         """Measure, print, write."""
@@ -107,7 +107,7 @@ class EvaluateExplore(HeldOut):
 
 
 def write_metrics(out: Path | None, metrics: Any) -> None:
-    """Write metrics as JSON with the command that made them, if that is wanted."""
+    """Write metrics and the command that made them as JSON to `out`, if it is given."""
     if out is not None:
         write_evaluation(out, command_line(), metrics)
         print(f"Raw metrics: {out}")

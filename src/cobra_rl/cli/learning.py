@@ -1,4 +1,4 @@
-"""What `cobra solve` and `cobra baseline` share: what they are told, and what they leave."""
+"""What `cobra solve` and `cobra baseline` share: their options, and how they show results."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -17,31 +17,31 @@ from cobra_rl.spriteworld.names import REWARDED
 
 @dataclass(frozen=True, kw_only=True)
 class Learning(ABC):
-    """What both commands are told."""
+    """The options of both commands."""
 
-    world: Path | None = None  # World to learn in: a folder that `cobra train explore` left. Default: the shipped one.
-    variant: Variant = "paper"  # The paper's rules, or those of the released package 1.0.2.
-    preset: Preset = "laptop"  # debug takes seconds, laptop is ours, paper has the paper's numbers.
-    seeds: Seeds = 1  # Number of random seeds, one agent each.
-    first_seed: Seed = 0  # The first of them.
+    world: Path | None = None  # World model: a folder that `cobra train explore` wrote. Default: the shipped one.
+    variant: Variant = "paper"  # Rules of the task: the paper's, or those of the released Spriteworld 1.0.2.
+    preset: Preset = "laptop"  # debug: for tests; laptop: ours, for two CPU cores; paper: the paper's numbers.
+    seeds: Seeds = 1  # Number of random seeds; each trains one agent.
+    first_seed: Seed = 0  # First random seed; the others follow it.
     runtime: Runtime = "local"
-    """Where seeds are learnt: one after the other here, or side by side with Ray (extra [ray])."""
-    workers: Workers = 2  # Number of seeds side by side, with Ray on this machine.
-    address: str | None = None  # Address of a Ray cluster, such as auto; --out must be on a disk that all machines see.
-    final: Episodes = 200  # Greedy episodes at the end, in each mode.
+    """Train the seeds one after the other in this process, or in parallel with Ray (needs the extra [ray])."""
+    workers: Workers = 2  # Number of seeds that Ray trains in parallel on this machine.
+    address: str | None = None  # Address of a Ray cluster, such as auto; all machines must see the disk of --out.
+    final: Episodes = 200  # Greedy evaluation episodes at the end, in each mode (train and test).
     check_every: Often = 0
-    """Steps between two checks of the greedy agent of the moment, 100 fresh episodes each. Default: none."""
+    """Environment steps between evaluations of the current greedy policy, 100 episodes each. 0: no evaluations."""
 
     @abstractmethod
     def prepare(self, task: str | None, out: Path | None) -> Solving:
-        """Say what is to be learnt of one task, and where."""
+        """Describe the training of one task in folder `out`."""
 
     def folder_name(self, task: str) -> str:
-        """Return the folder of a task below --out, if all tasks are learnt."""
+        """Return the name of a task's folder below --out, for `all`."""
         return task
 
     def learn(self, task: str | None, out: OutFolder | None) -> None:
-        """Learn a task, or all of them, and show what came of it."""
+        """Learn a task, or all of them, and show the results."""
         tasks = REWARDED if task == "all" else [task]
         outs = [out and out / self.folder_name(each) for each in REWARDED] if task == "all" else [out]
         solvings = [self.prepare(each, place) for each, place in zip(tasks, outs, strict=True)]
@@ -55,7 +55,7 @@ class Learning(ABC):
             print_suite(results)
 
     def show(self, result: dict[str, Any], solving: Solving) -> None:
-        """Print the table of a run, draw its curve and its film, and say where all lies."""
+        """Print the results of a run, draw its learning curve, film its agent, and print the paths of the files."""
         print_result(result)
         shown, folder = f"Result: {solving.folder / 'result.json'}", solving.folder
         if getattr(solving.config, "agent", "cobra") == "cobra":  # `load_player` knows no others
@@ -65,9 +65,9 @@ class Learning(ABC):
         print(shown)
 
     def placed(self, name: str) -> str:
-        """Add the preset to the name of a run, if it is not the usual one."""
+        """Append the preset to the name of a run, unless it is the default."""
         return name if self.preset == "laptop" else f"{name}-{self.preset}"
 
     def seed_range(self) -> range:
-        """Return the random seeds that are asked for."""
+        """Return the random seeds."""
         return range(self.first_seed, self.first_seed + self.seeds)

@@ -1,4 +1,4 @@
-"""What commands share: names of the suite as choices, presets whose every leaf is an option, what options may be."""
+"""What the commands share: types of options, such as the tasks of the suite, and the parser with presets."""
 
 import argparse
 import shlex
@@ -30,15 +30,15 @@ OutFolder = Annotated[Path, Output(folder=True)]
 OutJson = Annotated[Path, Output(".json")]
 Film = Annotated[Path, Output(".gif")]
 Steps = Annotated[int, Bounds(1, 10**7)]  # rewarded steps
-Seeds = Annotated[int, Bounds(1, 10_000)]  # how many
+Seeds = Annotated[int, Bounds(1, 10_000)]  # number of random seeds
 Episodes = Annotated[int, Bounds(1, 10**6)]
 Runtime = Literal["local", "ray"]
-Workers = Annotated[int, Bounds(1, 1000)]  # processes of Ray on this machine
-Frames = Annotated[int, Bounds(1, 2000)]  # of a film
+Workers = Annotated[int, Bounds(1, 1000)]  # Ray processes on this machine
+Frames = Annotated[int, Bounds(1, 2000)]  # frames of a film
 
 
 def parse_command(kind: type, name: str, words: list[str]) -> Any:
-    """Make a command, a dataclass, from its options; with `presets`, each leaf of their configuration is an option."""
+    """Parse options into a command, a dataclass; if it has `presets`, every field of its configuration is an option."""
     default = None
     if presets := getattr(kind, "presets", None):
         first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)  # other options' defaults depend on it
@@ -52,18 +52,18 @@ def parse_command(kind: type, name: str, words: list[str]) -> Any:
 
 
 def absolute_env(name: str | None) -> str | None:
-    """Return the name of an environment as it can be loaded from any folder: a file's path becomes absolute."""
+    """Make the path of an environment's file absolute, so that it can be loaded from any working directory."""
     where, colon, attribute = (name or "").rpartition(":")
     return f"{Path(where).resolve()}:{attribute}" if colon and where.endswith(".py") else name
 
 
 def command_line() -> str:
-    """Return what was typed, for the records of results."""
+    """Return the command line as it was typed, to be recorded with results."""
     return shlex.join(["cobra", *sys.argv[1:]])
 
 
 def learn_with_ray(solvings: "Sequence[Solving]", workers: int, address: str | None) -> None:
-    """Let Ray's processes learn all seeds of tasks; a sentence where Ray is not installed."""
+    """Learn all seeds of tasks in Ray processes; a ValueError says so if Ray is not installed."""
     from cobra_rl.phases.solving import learn_elsewhere
 
     try:

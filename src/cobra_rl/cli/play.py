@@ -17,15 +17,15 @@ from cobra_rl.worlds import load_world
 
 @dataclass(frozen=True)
 class Play:
-    """Play: push sprites, look inside the agent, watch it and teach it a task of your own, on a page in the browser."""
+    """Open a page in the browser: push sprites, look inside the agent, watch it, and teach it a task of your own."""
 
-    world: Path | None = None  # World to play in: a folder that `cobra train explore` left. Default: the shipped one.
-    port: Annotated[int, Bounds(0, 65535)] = 8765  # Port of the loopback interface; 0: any that is free.
+    world: Path | None = None  # World model: a folder written by `cobra train explore`. Default: the shipped one.
+    port: Annotated[int, Bounds(0, 65535)] = 8765  # Port on the loopback interface; 0: any free port.
     browser: bool = True  # Open the page in the browser; with --no-browser, only print its address.
     run_folder: Annotated[Path | None, tyro.conf.arg(name="run")] = None
     """A run of `cobra solve` or `cobra baseline` whose agent can be watched on the page, beside the shipped ones."""
     runs: OutFolder = Path("runs", "play")
-    """Folder where the page saves agents and finds them again; it reaches no other."""
+    """Folder in which the page saves and finds agents; it has no access to other folders."""
 
     def run(self) -> None:
         """Serve the page until it is stopped with Ctrl-C."""

@@ -1,4 +1,4 @@
-"""The process that a command runs in: its output, its end, its memory."""
+"""Settings of the process that a command runs in: robust output, immediate exit, huge memory pages."""
 
 import io
 import os
@@ -7,7 +7,7 @@ from contextlib import suppress
 
 
 class _Steady(io.FileIO):
-    """A stream that goes on silently once nobody reads it: `| head`, a closed terminal."""
+    """A stream that silently drops its output once the reader is gone, as with `| head` or a closed terminal."""
 
     def write(self, data) -> int:
         try:
@@ -20,7 +20,7 @@ class _Steady(io.FileIO):
 
 
 def keep_talking() -> None:
-    """Let nothing that is printed stop a command: output that is closed, or that nobody reads, is dropped."""
+    """Make sure that printing never stops a command: if standard output is closed or has no reader, drop the output."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -37,7 +37,7 @@ def keep_talking() -> None:
 
 
 def end_at_once() -> None:
-    """End this process in one line, whatever it is doing: files are written whole or not at all."""
+    """Print one line and end this process at once, which is safe because all files are written atomically."""
     with suppress(OSError):
         cursor = b"\x1b[?25h" if os.isatty(2) else b""  # a progress bar hides it
         os.write(2, cursor + b"\ncobra: stopped at once; what was saved before is intact.\n")
@@ -45,9 +45,9 @@ def end_at_once() -> None:
 
 
 def use_huge_pages() -> None:
-    """Start this process again with glibc's allocator using huge pages: a training step on a CPU is a quarter faster.
+    """Restart this process so that glibc allocates huge pages, which makes a training step on a CPU a quarter faster.
 
-    The allocator reads its settings only at the start of a process; a user's own settings are left alone.
+    The allocator reads its settings only when a process starts. Settings of the user are not changed.
     """
     if sys.platform == "linux" and "GLIBC_TUNABLES" not in os.environ and "pytest" not in sys.modules:
         os.environ["GLIBC_TUNABLES"] = (

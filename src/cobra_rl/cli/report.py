@@ -25,16 +25,16 @@ Agents = Callable[[str], Any]  # the agent of a task
 
 @dataclass(frozen=True)
 class Figures:
-    """Draw the paper's figures from a world and from results: a PNG each, its caption beside it."""
+    """Draw the paper's figures from a world model and from results; each is a PNG, with its caption beside it."""
 
-    names: Annotated[tuple[FigureName, ...], tyro.conf.Positional] = ()  # Which figures. Default: all.
+    names: Annotated[tuple[FigureName, ...], tyro.conf.Positional] = ()  # Names of the figures. Default: all.
     world: Path | None = None  # World that the figures are drawn from. Default: the shipped one.
     results: Path | None = None
     """Folder of results, such as OUT/results of `cobra reproduce`. Default: the published ones."""
     out: OutFolder = Path("runs", "figures")  # Output folder.
 
     def run(self, agents: Agents | None = None) -> None:
-        """Draw, and say where figures lie; of all, those that can be drawn. `agents` solve the tasks in `solving`."""
+        """Draw figures and print their paths; without names, skip those that lack data. `agents` act in `solving`."""
         if self.results is not None and not self.results.is_dir():
             raise ValueError(f"--results is {self.results}, which is no folder.")
         world = load_world(self.world)
@@ -53,17 +53,17 @@ class Figures:
 
 @dataclass(frozen=True)
 class Report:
-    """Tell the whole story on one page: figures, films and tables in a single HTML file that opens anywhere."""
+    """Write all figures, films and tables to a single HTML file that opens in any browser."""
 
     world: Path | None = None  # World that the figures are drawn from. Default: the shipped one.
     results: Path | None = None
     """Folder of results, such as OUT/results of `cobra reproduce`. Default: the published ones."""
     figures: OutFolder = Path("runs", "figures")
-    """Folder of the figures; those that are missing there are drawn first, which takes minutes."""
+    """Folder of the figures; missing ones are drawn first, which takes minutes."""
     out: Annotated[Path, Output(".html")] = Path("runs", "report.html")  # Output file.
 
     def run(self, agents: Agents | None = None) -> None:
-        """Write the page, and say where it lies; `agents` are as in `Figures`."""
+        """Write the page and print its path; `agents` are as in `Figures`."""
         results, say = self.results or RESULTS, lambda text: print(text, flush=True)
         path = write_report(self.out, self.figures, results, self.world, agents, say)
         print(f"The report ({path.stat().st_size / 1e6:.1f} MB, opens in any browser): {path}")

@@ -37,25 +37,25 @@ from cobra_rl.worlds import load_world
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Reproduce the paper from nothing: see, imagine, be curious, solve the six tasks, draw and tell. It resumes."""
+    """Reproduce the paper: train all phases, learn the six tasks, draw figures, write a report. Repeat it to resume."""
 
     out: OutFolder = Path("runs", "reproduce")
     """Output folder: vision/, explore/ (with the world), solve/TASK/, results/, figures/, report.html."""
     preset: Preset = "laptop"
-    """debug takes minutes, laptop hours on two CPU cores, paper has the paper's numbers (for a GPU)."""
+    """debug: minutes; laptop: hours on two CPU cores; paper: the paper's numbers, for a GPU."""
     seeds: Seeds = 5  # Number of random seeds per task.
-    seed: Seed = 0  # Random seed of vision and exploration.
-    steps: Steps | None = None  # Rewarded environment steps per seed. Default: 600 to 2,000, by task; 40 in debug.
-    final: Episodes | None = None  # Greedy episodes at the end, in each mode. Default: 200; 4 in debug.
+    seed: Seed = 0  # Random seed of the vision and exploration phases.
+    steps: Steps | None = None  # Rewarded steps per seed. Default: depends on the task, 600 to 2,000; 40 in debug.
+    final: Episodes | None = None  # Greedy evaluation episodes in each mode. Default: 200; 4 in debug.
 
     runtime: Runtime = (
-        "local"  # Where seeds are learnt: one after the other here, or side by side with Ray (extra [ray]).
+        "local"  # Train the tasks' seeds one after the other in this process, or in parallel with Ray (extra [ray]).
     )
-    workers: Workers = 2  # Number of seeds side by side, with Ray on this machine.
-    address: str | None = None  # Address of a Ray cluster, such as auto; --out must be on a disk that all machines see.
+    workers: Workers = 2  # Number of seeds that Ray trains in parallel on this machine.
+    address: str | None = None  # Address of a Ray cluster, such as auto; all machines must see the disk of --out.
 
     def run(self) -> None:
-        """Do one part after the other; a part that is done is not done again."""
+        """Do one part after the other; skip what is done already."""
         parts = {
             "vision": self._vision,
             "explore": self._explore,
@@ -109,7 +109,7 @@ class Reproduce:
         return prepare(config, load_world(self._world), Problem(task), folder, range(self.seeds), steps, final, **where)
 
     def _publish(self, source: str, target: str) -> None:
-        """Copy a file of a run to the results, whole or not at all."""
+        """Copy a file of a run to the results, atomically."""
         write_atomically(self._results / target, (self.out / source).read_bytes())
 
     def _figures(self) -> None:
@@ -125,7 +125,7 @@ class Reproduce:
         return Agent.load(self.out / "solve" / task)
 
     def _tell(self, minutes: dict[str, float]) -> None:
-        """Print the table beside the paper's statements, and the wall time of each part."""
+        """Print the results, the paper's statement about its own, and the wall time of each part."""
         found = (read_task(self._results, f"solve/{task}") for task in REWARDED)
         print_suite([result for result in found if result is not None])
         print(

@@ -11,9 +11,9 @@ from cobra_rl.show.runs import print_runs, read_runs
 
 @dataclass(frozen=True)
 class Runs:
-    """List the runs of a folder: what they are, how far, how good, since when; running and damaged ones too."""
+    """List the runs below a folder with their progress, main metric and state, including running and damaged ones."""
 
-    folder: Annotated[Path, tyro.conf.Positional] = Path("runs")  # The folder, with all folders below it.
+    folder: Annotated[Path, tyro.conf.Positional] = Path("runs")  # Folder that is searched, with all folders below it.
 
     def run(self) -> None:
         """Print a row per run."""

@@ -16,35 +16,35 @@ from cobra_rl.phases.task import prepare
 from cobra_rl.spriteworld.names import REWARDED, SUITE
 from cobra_rl.worlds import load_world
 
-OWN_STEPS = 1000  # rewarded steps for a task of one's own
+OWN_STEPS = 1000  # default of rewarded steps for a task of the user's own
 
 
 @dataclass(frozen=True, kw_only=True)
 class Solve(Learning):
-    """Want and act: learn a task from reward, the world frozen. The same command resumes; more steps or seeds add."""
+    """Learn a task: train the reward predictor in a frozen world model. Repeat it to resume or add steps or seeds."""
 
     presets: ClassVar = TASK
 
-    config: TaskConfig  # The agent and its learning; every leaf is an option.
+    config: TaskConfig  # The agent and its training; every field is an option.
     task: Annotated[TaskOrAll | None, tyro.conf.Positional] = None
-    """A task of the suite; all learns the six one after the other and ends with their table."""
-    env: str | None = None  # A task of your own instead, module:name or file.py:name.
-    steps: Steps | None = None  # Rewarded environment steps per seed. Default: 600 to 2,000, by task.
-    sparse: bool = False  # A reward of 1 on success and nothing before.
+    """A task of the suite, or `all` to learn the six tasks one after the other and compare them in a table."""
+    env: str | None = None  # A task of your own, as module:name or file.py:name, instead of one of the suite.
+    steps: Steps | None = None  # Rewarded environment steps per seed. Default: depends on the task, 600 to 2,000.
+    sparse: bool = False  # Sparse rewards: 1 on success, 0 before.
     predictor: Literal["reward", "value"] | None = None
-    """What is learnt of a scene: its reward, or its value. Default: the value if rewards are sparse."""
-    exploration_policy: bool = True  # Without it, the planner proposes uniformly random actions: the paper's ablation.
+    """Learn to predict the reward of a scene, or its value. Default: value with --sparse, else reward."""
+    exploration_policy: bool = True  # The planner samples from it; else from uniformly random actions (an ablation).
     out: OutFolder | None = None
     """Output folder; with `all`, the parent of one folder per task. Default: runs/solve/TASK[-OPTIONS]."""
 
     def run(self) -> None:
-        """Learn, and show what came of it."""
+        """Learn the task and show the results."""
         if (self.task is None) == (self.env is None):
             raise ValueError(f"Name a task ({', '.join(REWARDED)}, all) or give one of your own with --env; not both.")
         self.learn(self.task, self.out)
 
     def prepare(self, task: str | None, out: Path | None) -> Solving:
-        """Say what is to be learnt of one task, and where."""
+        """Describe the training of one task in folder `out`."""
         name = task or str(self.env).rpartition(":")[2]
         problem = Problem(name, self.variant, self.sparse, self.exploration_policy, absolute_env(self.env))
         config = self._config()
@@ -54,7 +54,7 @@ class Solve(Learning):
         return prepare(config, load_world(self.world), problem, folder, self.seed_range(), steps, self.final, **where)
 
     def _config(self) -> TaskConfig:
-        """Return the configuration; sparse rewards are learnt as they are, as values, once there is one."""
+        """Return the configuration; with sparse rewards: values, no scaling, random choices until the first reward."""
         value = self.sparse if self.predictor is None else self.predictor == "value"
         config = dataclasses.replace(self.config, value=self.config.value or value)
         return dataclasses.replace(config, reward_unit=1.0, wait_for_reward=True) if self.sparse else config

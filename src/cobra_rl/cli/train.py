@@ -17,36 +17,36 @@ from cobra_rl.worlds import SHIPPED, load_vision
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """What both commands are told."""
+    """The options of both commands."""
 
     config: Any
     preset: Preset = "laptop"
-    """debug takes seconds, laptop is for two CPU cores, paper has the paper's numbers (for a GPU)."""
-    steps: Count | None = None  # Train for so many steps instead of the preset's; schedules stretch along.
+    """debug: for tests, in seconds; laptop: for two CPU cores; paper: the paper's numbers, for a GPU."""
+    steps: Count | None = None  # Number of updates, instead of the preset's; schedules are stretched accordingly.
     seed: Seed = 0  # Random seed for weight initialisation and data.
     env: str | None = None
-    """An environment of your own, module:name or file.py:name; by default the suite's exploration environment."""
+    """An environment of your own, as module:name or file.py:name. Default: the suite's exploration environment."""
 
     def environment(self) -> Any:
         """Return the environment to explore."""
         return make("exploration") if self.env is None else load_environment(self.env)
 
     def configuration(self) -> Any:
-        """Return the configuration, for as many steps as are wanted."""
+        """Return the configuration, with --steps applied."""
         return self.config if self.steps is None else dataclasses.replace(self.config, steps=self.steps)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainVision(Training):
-    """Look: train the vision module on frames of random play. The same command resumes."""
+    """Train the vision module (phase 1) on frames of random play. Repeat the command to resume."""
 
     presets: ClassVar = VISION
 
-    config: VisionConfig  # Model and training; every leaf is an option.
+    config: VisionConfig  # The model and its training; every field is an option.
     out: OutFolder | None = None  # Output folder. Default: runs/vision/PRESET-seedSEED.
 
     def run(self) -> None:
-        """Train, and say where the weights lie."""
+        """Train the module and print where its weights are."""
         folder, title = self.out or Path("runs", "vision", f"{self.preset}-seed{self.seed}"), f"vision ({self.preset})"
         vision.train(self.configuration(), self.environment(), folder, self.seed, title, self.env, command_line())
         print(f"Weights: {folder / 'weights'}\nLog: {folder / 'log.jsonl'}\nPictures: {folder / 'pictures'}")
@@ -55,24 +55,24 @@ class TrainVision(Training):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainExplore(Training):
-    """Imagine and be curious: train the transition model and the exploration policy. The same command resumes."""
+    """Train transition model and exploration policy (phase 2), with a frozen vision module. Repeat it to resume."""
 
     presets: ClassVar = EXPLORE
 
-    config: ExploreConfig  # Both networks and their training; every leaf is an option.
+    config: ExploreConfig  # Both networks and their training; every field is an option.
     policy: Literal["slots", "whole", "random"] | None = None
-    """What clicks: D_net slot by slot; the paper's, which reads all slots at once; or, for comparison, chance, and only
-    the transition model is trained. By default the preset's."""
+    """Exploration policy of the actors. slots: D_net reads one slot at a time; whole: it reads all at once (the paper);
+    random: uniform actions, and only the transition model is trained. Default: the preset's."""
     vision: Path | None = None
-    """Vision to build on: a run of `cobra train vision`, its weights, or a world. Default: the shipped one."""
-    runtime: Literal["local", "ray"] = "local"  # Where actors play: in this process, or as Ray processes (extra [ray]).
-    actors: Annotated[int, Bounds(1, 10_000)] = 2  # Number of Ray processes.
-    address: str | None = None  # Address of a Ray cluster, such as auto; by default Ray is started on this machine.
+    """Vision module: a run of `cobra train vision`, a folder of its weights, or a world. Default: the shipped one."""
+    runtime: Literal["local", "ray"] = "local"  # Run actors in this process or as Ray processes (extra [ray]).
+    actors: Annotated[int, Bounds(1, 10_000)] = 2  # Number of actors, with --runtime ray.
+    address: str | None = None  # Address of a Ray cluster, such as auto. Default: Ray starts on this machine.
     out: OutFolder | None = None
-    """Output folder; the world is left in OUT/world. Default: runs/explore/PRESET-seedSEED."""
+    """Output folder; the world model is written to OUT/world. Default: runs/explore/PRESET[-POLICY]-seedSEED."""
 
     def run(self) -> None:
-        """Train, and say where the world lies."""
+        """Train both networks and print where the world model is."""
         config, env, seen = self.configuration(), self.environment(), self.vision or SHIPPED
         name = f"{self.preset}-{self.policy}" if self.policy else self.preset
         folder, title = self.out or Path("runs", "explore", f"{name}-seed{self.seed}"), f"explore ({name})"
@@ -84,7 +84,7 @@ class TrainExplore(Training):
         print(f"Next: cobra solve {task} --world {folder / 'world'}")
 
     def configuration(self) -> ExploreConfig:
-        """Return the configuration, with the policy that is wanted."""
+        """Return the configuration, with --steps and --policy applied."""
         config = super().configuration()
         if self.policy == "random":
             return dataclasses.replace(config, curious=False)

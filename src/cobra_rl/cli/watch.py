@@ -15,24 +15,24 @@ from cobra_rl.runtime.words import working
 from cobra_rl.show.films import film_random, film_suite, save_gif, watch
 from cobra_rl.spriteworld import make
 
-PIXELS = 300_000_000  # of a film of one world: a gigabyte, as it is made
+PIXELS = 300_000_000  # most pixels of a film: about a gigabyte of memory
 
 
 @dataclass(frozen=True)
 class Watch:
-    """Watch an agent: write a GIF of it at a task, beside the slots that it sees and the scenes that it imagines."""
+    """Film an agent at a task: a GIF of the scene, the slots that it sees and the scenes that it imagines."""
 
     task: Annotated[Task | None, tyro.conf.Positional] = None
-    """The task, played by its shipped agent; not needed with --run."""
-    mode: Mode = "train"  # train, or test: the task's robustness test.
-    variant: Variant = "paper"  # Rules that the shipped agent learnt by: the paper's, or the released package's.
+    """The task whose shipped agent is filmed; not needed with --run."""
+    mode: Mode = "train"  # train, or test (the robustness test of the task).
+    variant: Variant = "paper"  # Rules that the shipped agent learnt by: the paper's, or those of Spriteworld 1.0.2.
     run_folder: Annotated[Path | None, tyro.conf.arg(name="run")] = None
-    """A run of `cobra solve` or `cobra baseline` whose agent is to play, at the task and by the rules it learnt."""
+    """Film the agent of this run of `cobra solve` or `cobra baseline` at the task that it learnt."""
     seed_of_run: Annotated[Seed | None, tyro.conf.arg(name="run-seed")] = None
-    """Which seed of the run. Default: its first."""
+    """Random seed of the run whose agent is filmed. Default: the first."""
     world: Path | None = None
-    """Where the run's world lies now, if it was moved. Default: beside the run, or where the run recorded it."""
-    frames: Frames = 60  # Number of frames; episodes follow one another.
+    """New folder of the run's world, if it was moved. Default: the run's copy of it, or its recorded path."""
+    frames: Frames = 60  # Number of frames; when an episode ends, the next begins.
     seed: Seed = 0  # Random seed; the same seed writes the same film.
     out: Film | None = None  # Output file. Default: runs/watch/TASK-MODE.gif.
 
@@ -47,7 +47,7 @@ class Watch:
         print(f"Film: {path}")
 
     def _agent(self) -> tuple[Player, Problem]:
-        """Return the agent that plays and what it learnt."""
+        """Load the agent, and return it with the problem that it learnt."""
         if self.run_folder is None and self.task is None:
             raise ValueError("Name a task, or give a run of `cobra solve` with --run.")
         if self.run_folder is None and self.world is not None:
@@ -67,17 +67,17 @@ class Watch:
 
 @dataclass(frozen=True)
 class PlayRandom:
-    """Watch a world: write a GIF of random play, with arrows for actions and crossed circles for hidden goals."""
+    """Film an environment under random actions: a GIF with arrows for actions and crossed circles for hidden goals."""
 
     task: Annotated[WorldOrAll | None, tyro.conf.Positional] = None
-    """The environment to play in; all (the default) shows the seven side by side, in both modes."""
-    env: str | None = None  # An environment of your own instead, module:name or file.py:name.
-    mode: Mode = "train"  # train, or test: the task's robustness test. Of no effect with all.
-    variant: Variant = "paper"  # The paper's rules, or those of the released package 1.0.2.
-    steps: Frames = 40  # Number of actions; episodes follow one another.
-    uniform: bool = False  # Click anywhere. Otherwise clicks land on sprites, so that there is something to see.
+    """The environment to film; `all` (the default) shows the seven side by side, in both modes."""
+    env: str | None = None  # An environment of your own instead, as module:name or file.py:name.
+    mode: Mode = "train"  # train, or test (the robustness test of the task). `all` shows both.
+    variant: Variant = "paper"  # Rules of the task: the paper's, or those of the released Spriteworld 1.0.2.
+    steps: Frames = 40  # Number of actions; when an episode ends, the next begins.
+    uniform: bool = False  # Uniformly random clicks. By default clicks land on sprites, so that they move.
     size: Annotated[int, Bounds(16, 1024)] = 256
-    """Width and height of the picture in pixels; with all, of two pictures."""
+    """Width and height of the picture in pixels; with `all`, each environment has half of it."""
     fps: Annotated[float, Bounds(0.1, 100.0)] = 5.0  # Frames per second.
     seed: Seed = 0  # Random seed; the same seed writes the same film.
     out: Film | None = None  # Output file. Default: a file under runs/play-random/.

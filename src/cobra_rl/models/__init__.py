@@ -1,1 +1,1 @@
-"""One paper concept a file, its loss beside it; no I/O, no loops over data. The axes are those of docs/design.md."""
+"""One concept of the paper per file, with its loss; no I/O and no training loops. docs/design.md defines the axes."""

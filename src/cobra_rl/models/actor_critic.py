@@ -2,13 +2,14 @@
 
     actor:   pi(a | x) = N(mean(x), scale(x)^2)        critic:   Q(x, a)
 
-Both are the same kind of network, an MLP for each slot, the sum, and an MLP for the whole:
+Both are the same kind of network: an MLP for each slot, a sum over slots, and an MLP on the sum:
 
     f(x) = f_whole( sum_k f_each(x^k) ),   and in the critic f_each reads (x^k, a)
 
-A picture is one such slot: what a small network, the eye, makes of it. The paper's eye is convolutional; ours, for the
-laptop, reads patches that do not overlap, which a CPU learns several times as fast. Actions are in [0, 1]^A. The
-Gaussian is not squashed: its samples may lie outside, and the critic is asked about clipped actions only.
+A picture is treated as a single slot: the features that a small image encoder, the `Eye`, computes from it. The paper's
+encoder is convolutional; that of preset laptop reads patches that do not overlap, which trains several times as fast on
+a CPU. Actions are in [0, 1]^A. The Gaussian is not squashed: its samples may lie outside, and the critic is evaluated
+only on clipped actions.
 """
 
 import math
@@ -28,23 +29,23 @@ Observation = Any  # uint8 pictures [B, H, W, 3], or slots [B, K, M]
 Some = Annotated[tuple[Width, ...], Bounds(1, 16)]  # layers, at least one
 Side = Annotated[int, Bounds(1, 64)]
 Sides = Annotated[tuple[Side, ...], Bounds(0, 16)]
-LEAST_SCALE = 1e-3  # of the policy: a Gaussian that collapsed would never learn again
+LEAST_SCALE = 1e-3  # smallest scale of the policy: a Gaussian that collapsed would never learn again
 
 
 @dataclass(frozen=True)
 class ActorCriticConfig(Checked):
-    """Layers of actor and critic. The defaults are the paper's."""
+    """Layers of actor and critic. The class defaults are the paper's; presets may override them."""
 
     slot_actor: Some = (128, 128)  # on slots: layers of the actor's MLP for each slot
     slot_actor_whole: Layers = (128, 128)  # on slots: hidden layers of the actor after the sum
     slot_critic: Some = (512, 512)  # on slots: layers of the critic's MLP for each slot
     slot_critic_whole: Layers = (256,)  # on slots: hidden layers of the critic after the sum
-    channels: Some = (32, 32)  # on pictures: channels of the eye's layers, 3x3 convolutions with stride 2
-    patches: Sides = ()  # on pictures: sides of patches, a layer each, instead of the convolutions
-    shrink: Side = 1  # on pictures: they are made smaller by this factor first
-    shared: bool = False  # on pictures: actor and critic share one eye, which only the critic trains
-    hidden: Some = (256, 256)  # on pictures: hidden layers of actor and critic after the eye
-    first_scale: Positive = 0.3  # standard deviation of the policy at the start, in frame widths
+    channels: Some = (32, 32)  # on pictures: channels of the image encoder's 3x3 convolutions, stride 2
+    patches: Sides = ()  # on pictures: sides of patches that each layer joins, instead of convolutions
+    shrink: Side = 1  # on pictures: factor by which pictures are downscaled first
+    shared: bool = False  # on pictures: actor and critic share one encoder, which only the critic trains
+    hidden: Some = (256, 256)  # on pictures: hidden layers of actor and critic after the encoder
+    first_scale: Positive = 0.3  # initial standard deviation of the policy, in frame widths
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,7 +76,7 @@ class Gaussian(NamedTuple):
 
 
 class Eye(eqx.Module):
-    """Layers over a picture, flattened to one slot: the paper's convolutions, or ours, which join square patches."""
+    """Image encoder whose output is one slot: the paper's convolutions, or our layers, which join square patches."""
 
     layers: list[Conv] | list[Linear]
     patches: Sides = eqx.field(static=True)  # side of the patches that a layer joins; 1 for a convolution
@@ -99,7 +100,7 @@ class Eye(eqx.Module):
 
 
 def shrunk(images: UInt8[Array, "B H W 3"], n: int) -> Float[Array, "B h w 3"]:
-    """Return pictures in [0, 1], each n x n pixels their mean; written as a sum of slices, which is fast on a CPU."""
+    """Scale pictures to [0, 1] and average each n x n pixels; written as a sum of slices, which is fast on a CPU."""
     cells = [images[:, i::n, j::n].astype(jnp.float32) for i in range(n) for j in range(n)]
     return sum(cells[1:], cells[0]) / (255.0 * n**2)
 
@@ -122,7 +123,7 @@ class SumNet(eqx.Module):
     def __call__(
         self, features: Float[Array, "B K F"], actions: Float[Array, "*N B A"] | None = None
     ) -> Float[Array, "*N B O"]:
-        """Return the outputs; those of N actions in each scene share what does not depend on the action."""
+        """Return the outputs; what does not depend on the action is computed once for all N actions of a scene."""
         first, *others = self.each.layers
         hidden = features @ first.weight[: self.features] + first.bias  # W (x, a) = W_1 x + W_2 a
         if actions is not None:
@@ -134,7 +135,7 @@ class SumNet(eqx.Module):
 
 
 class ActorCritic(eqx.Module):
-    """Policy and action value, with all that they share."""
+    """Actor and critic, with the image encoders that they use or share."""
 
     eyes: tuple[Eye, ...]  # the actor's and the critic's; one if they share it; none on slots
     actor: SumNet

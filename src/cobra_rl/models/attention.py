@@ -1,13 +1,13 @@
-"""Attention: which pixels belong to which slot.
+"""Attention networks, which decide which pixels belong to which slot.
 
-Both networks are MONet's recurrence: the scope s_k is what no slot has taken yet (s_0 = 1); slot k takes the share
-alpha_k of it, m_k = s_k alpha_k, and leaves s_{k+1} = s_k (1 - alpha_k); the last slot takes what is left. They differ
-in what the U-Net that gives alpha_k sees.
+Both networks use MONet's recurrence. The scope s_k is the part of each pixel that no slot has taken yet (s_0 = 1); slot
+k takes the share alpha_k of it, m_k = s_k alpha_k, and leaves s_{k+1} = s_k (1 - alpha_k); the last slot takes the
+rest. The two networks differ in the input of the U-Net that computes alpha_k.
 
-`ScopeAttention` is MONet's: the whole image and the log-scope. It must settle by itself which object comes next, and
-that takes most of MONet's training. `SeededAttention` is ours, for the laptop: after slot 0, each step fixes a seed,
-the pixel around which the scope is largest, and looks at a glimpse around it: the image, the scope, and how each
-pixel's colour differs from the seed's. What is left to learn is which pixels belong with the seed.
+`ScopeAttention` is MONet's: the U-Net sees the whole image and the log-scope. It has to learn which object comes next,
+and that takes most of MONet's training. `SeededAttention` is ours, for preset laptop: after slot 0, each step picks a
+seed, the pixel around which the scope is largest, and the U-Net sees a window around it: the image, the scope, and how
+each pixel's colour differs from the seed's. It only has to learn which pixels belong to the seed's object.
 """
 
 import equinox as eqx
@@ -34,7 +34,7 @@ class ScopeAttention(eqx.Module):
         self.unet = MonetUNet(4, channels, cells, mlp, key)
 
     def __call__(self, x: Image, slots: int, key: PRNGKeyArray | None) -> LogMasks:
-        """log m_k; deterministic, the key is not used."""
+        """Return log m_k; this is deterministic, and the key is not used."""
         log_scope, log_masks = jnp.zeros(x.shape[:3]), []
         for _ in range(slots - 1):
             logit = self.unet(jnp.concatenate([x, jnp.maximum(log_scope, -10.0)[..., None]], -1))
@@ -44,7 +44,7 @@ class ScopeAttention(eqx.Module):
 
 
 class SeededAttention(eqx.Module):
-    """Attention by glimpses around seeds; slot 0 is taken from the whole image, without a seed."""
+    """Our attention network: windows around seeds. Slot 0, the background, uses the whole image and no seed."""
 
     background: UNet
     stem: Conv
@@ -59,10 +59,10 @@ class SeededAttention(eqx.Module):
         self.window = window
 
     def __call__(self, x: Image, slots: int, key: PRNGKeyArray | None) -> LogMasks:
-        """log m_k. With a key, as in training, seeds are drawn at random from where the scope is large.
+        """Return log m_k. With a key, as in training, seeds are drawn at random among pixels with a large scope.
 
-        Without one, the recurrence ends as soon as no scene has anything left to see (EMPTY): in most scenes there are
-        fewer things than slots. The slots left over get nothing, and the last one, as always, what is left.
+        Without a key, the recurrence ends as soon as the scope of all scenes is empty (EMPTY), since most scenes have
+        fewer objects than slots. The remaining slots get empty masks, and the last one, as always, gets the rest.
         """
         logit = self.background(space_to_depth(x, 2))
         log_mask, log_scope = jax.nn.log_sigmoid(logit), jax.nn.log_sigmoid(-logit)
@@ -86,12 +86,12 @@ class SeededAttention(eqx.Module):
         return log_masks.at[:, -1].set(log_scope)
 
     def _take(self, x: Image, log_scope: Plane, key: PRNGKeyArray | None) -> tuple[Plane, Plane]:
-        """What a slot takes of the scope, and what it leaves."""
+        """Return the log-mask that a slot takes from the scope, and the log-scope that it leaves."""
         logit = self._glimpse(x, jax.lax.stop_gradient(jnp.exp(log_scope)), key)
         return log_scope + jax.nn.log_sigmoid(logit), log_scope + jax.nn.log_sigmoid(-logit)
 
     def _glimpse(self, x: Image, scope: Plane, key: PRNGKeyArray | None) -> Plane:
-        """The logit of alpha_k: from the U-Net within the window around the seed, OUTSIDE elsewhere."""
+        """Return the logit of alpha_k: the U-Net's output in the window around the seed, OUTSIDE elsewhere."""
         half, seed = self.window // 2, pick_seed(scope, key)
         glimpse = cut_windows(jnp.concatenate([x, scope[..., None]], -1), seed, self.window)
         logit = self._alpha(glimpse[..., :3], glimpse[..., 3], glimpse[:, half, half, :3])
@@ -100,7 +100,7 @@ class SeededAttention(eqx.Module):
         return paste(logit, seed)[:, half:-half, half:-half]
 
     def _alpha(self, x: Image, scope: Plane, color: Float[Array, "B 3"]) -> Plane:
-        """The U-Net on a window centred at a seed of the given colour."""
+        """Apply the U-Net to a window that is centred at a seed of the given colour."""
         features = space_to_depth(jnp.concatenate([x, x - color[:, None, None], scope[..., None] - 0.5], -1), 2)
         cells = features.shape[1]
         place = jnp.broadcast_to(coordinates(cells), (*features.shape[:3], 2))
@@ -108,7 +108,7 @@ class SeededAttention(eqx.Module):
 
 
 def pick_seed(scope: Plane, key: PRNGKeyArray | None) -> Int[Array, "B 2"]:
-    """(row, column) of the most salient pixel; with a key, noise chooses among the salient ones."""
+    """Return (row, column) of the most salient pixel; with a key, choose at random among the salient pixels."""
     score = saliency(scope)
     if key is not None:
         score = score * jax.random.uniform(key, scope.shape, minval=0.5, maxval=1.0)
@@ -117,12 +117,12 @@ def pick_seed(scope: Plane, key: PRNGKeyArray | None) -> Int[Array, "B 2"]:
 
 
 def saliency(scope: Plane) -> Plane:
-    """How much of the scope is at a pixel and around it: 1 within a thing that nothing has taken yet."""
+    """Return how much scope is left at and around each pixel: 1 within an object that no slot has taken yet."""
     return _blur(scope) * (scope + 0.01)
 
 
 def _blur(image: Plane, radius: int = 2) -> Plane:
-    """Mean over a square, zero outside the image."""
+    """Average over a square around each pixel, with zeros outside the image."""
     for axis in (1, 2):
         padding = [(radius, radius) if i == axis else (0, 0) for i in range(3)]
         padded, length = jnp.pad(image, padding), image.shape[axis]

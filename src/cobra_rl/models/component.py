@@ -1,8 +1,8 @@
 """The component VAE, shared by all slots: q(z_k | x, m_k) and the spatial broadcast decoder p(x, c | z_k).
 
-`ConvEncoder` and `BroadcastDecoder` are MONet's. `FactoredEncoder` and `FactoredDecoder` are ours, for the laptop: they
-are told what MONet has to find out, that a thing has a place, a colour, a size, an angle and a shape, and that none of
-these changes the others. Each latent belongs to one factor; what its values mean is learnt.
+`ConvEncoder` and `BroadcastDecoder` are MONet's. `FactoredEncoder` and `FactoredDecoder` are ours, for preset laptop:
+they build in what MONet has to discover, that an object has a position, a colour, a size, an angle and a shape, which
+are independent of each other. Each latent belongs to one factor; the meaning of its values is learnt.
 """
 
 import equinox as eqx
@@ -18,15 +18,15 @@ from cobra_rl.models.vision import PLACE
 Drawn = tuple[Float[Array, "B H W 3"], Float[Array, "B H W"]]  # RGB means and mask logits
 relu = jax.nn.relu
 
-# Latents of a slot, after those of PLACE (0, 1): where each factor begins
+# Index of each factor's first latent; latents 0 and 1 are the position (PLACE)
 HUE, TONE, SIZE, ANGLE, SHAPE = 2, 4, 6, 7, 9
 FACTOR_NAMES = ["hue, cosine", "hue, sine", "saturation", "brightness", "size", "angle, cosine", "angle, sine"]
 SPRITE = 8.0  # 1 / about half the width of a sprite, in the coordinates of `coordinates`
-AREA = 0.017  # of a sprite, as a share of the frame
+AREA = 0.017  # area of a sprite, as a share of the frame
 RINGS = 6
-RADII = 0.3 * np.arange(1, RINGS + 1)  # of the rings, in half widths of a sprite
-ORDERS = range(1, 7)  # of circular harmonics; the first says where the mass lies, the others what shape it has
-PIXELS = 8.0  # from fewer than about this many, nothing can be read
+RADII = 0.3 * np.arange(1, RINGS + 1)  # radii of the rings, in half widths of a sprite
+ORDERS = range(1, 7)  # orders of circular harmonics: the first tells where the mask's mass is, the others its shape
+PIXELS = 8.0  # masks of fewer pixels than about this many carry no information
 
 
 class ConvEncoder(eqx.Module):
@@ -42,7 +42,7 @@ class ConvEncoder(eqx.Module):
         self.head = MLP(((size // 16) ** 2 * widths[-1], hidden, 2 * latents), keys[4])
 
     def __call__(self, x: Float[Array, "B H W 3"], mask: Float[Array, "B H W"]) -> Float[Array, "B P"]:
-        """Means and log-variances, P = 2M."""
+        """Return the means and log-variances of the latents, P = 2M."""
         x = jnp.concatenate([x, jnp.log(mask + 1e-5)[..., None]], -1)
         for conv in self.convs:
             x = relu(conv(x))
@@ -50,16 +50,17 @@ class ConvEncoder(eqx.Module):
 
 
 class FactoredEncoder(eqx.Module):
-    """Reads each factor of a thing off its mask and its mean colour: place, hue, tone, size, angle and shape.
+    """Computes each factor of an object from its mask and mean colour: position, hue, tone, size, angle and shape.
 
-    The mask around its centroid is taken apart into rings and circular harmonics. How strong a harmonic is does not
-    depend on the angle, and shape is an MLP of these strengths alone; its phase turns with the thing, and angle is the
-    phase of that harmonic which the thing's own symmetry makes strong. Hue is a direction in the plane of chroma. Only
-    of things that the frame's border cuts, whose symmetry is lost, a second MLP sees everything and corrects this.
+    The mask is expanded around its centroid in circular harmonics on rings. The magnitudes of the harmonics do not
+    depend on the angle, and the shape latents are an MLP of these magnitudes alone. The phases rotate with the object,
+    and the angle latents are the phase of the harmonic that matches the object's symmetry. Hue is a direction in the
+    chroma plane. Where the frame's border cuts an object, its symmetry is lost, and a second MLP, which reads all of
+    this, corrects it.
 
-    What is read counts as an observation y of the latent with noise of variance tau^2, and the posterior follows by
+    The result counts as an observation y of the latent with noise of variance tau^2, and the posterior follows by
     Bayes' rule from the prior N(0, 1): variance tau^2 / (1 + tau^2), mean y / (1 + tau^2). So a latent about which the
-    picture says nothing is at the prior's mean, whatever was read; and few pixels say nothing (PIXELS).
+    picture says nothing has the mean of the prior, whatever y is; this holds for masks of few pixels too (PIXELS).
     """
 
     head: MLP
@@ -77,7 +78,7 @@ class FactoredEncoder(eqx.Module):
         self.latents, self.window = latents, window
 
     def __call__(self, x: Float[Array, "B H W 3"], mask: Float[Array, "B H W"]) -> Float[Array, "B P"]:
-        """Means and log-variances, P = 2M."""
+        """Return the means and log-variances of the latents, P = 2M."""
         weight = mask**2  # a pixel that may be another slot's says little about this one
         pixels = weight.sum((1, 2))[:, None]
         share = weight * (pixels / (pixels**2 + 4.0))[:, None]  # an empty mask gives zeros, not noise
@@ -104,8 +105,8 @@ class FactoredEncoder(eqx.Module):
         return jnp.concatenate([mean, jax.nn.log_sigmoid(log_noise)], -1)
 
     def _harmonics(self, share: Float[Array, "B H W"], centroid: Float[Array, "B 2"]) -> tuple[Array, ...]:
-        """Circular harmonics of ORDERS on each ring around the centroid, real and imaginary [B, J, N], the mass on the
-        rings [B, J], and how much of them the frame's border cuts off, from 0 to 1 [B, 1]."""
+        """Return circular harmonics of ORDERS on each ring around the centroid, real and imaginary [B, J, N], the mass
+        on the rings [B, J], and to what degree the frame's border cuts them off, from 0 to 1 [B, 1]."""
         size, window = share.shape[1], self.window
         at = nets.nearest_corner(centroid, size)
         glimpse = nets.cut_windows(share[..., None], at, window).reshape(share.shape[0], -1)
@@ -125,12 +126,12 @@ class FactoredEncoder(eqx.Module):
 
 
 def _features(*parts: Array) -> Float[Array, "B F"]:
-    """All parts in one row."""
+    """Flatten and concatenate the parts to one row per scene."""
     return jnp.concatenate([part.reshape(part.shape[0], -1) for part in parts], -1)
 
 
 def _color_factors(color: Float[Array, "B 3"]) -> Float[Array, "B 4"]:
-    """Hue as a point on a circle (the centre: no hue), saturation and value, of about unit variance over sprites."""
+    """Return hue as a point on a circle (its centre: no hue), saturation and value, of about unit variance each."""
     red, green, blue = color.T
     plane = jnp.stack([red - 0.5 * (green + blue), 0.75**0.5 * (green - blue)], -1)
     chroma = jnp.sqrt(jnp.sum(plane**2, -1, keepdims=True) + 1e-8)
@@ -143,7 +144,7 @@ def _color_factors(color: Float[Array, "B 3"]) -> Float[Array, "B 4"]:
 class BroadcastDecoder(eqx.Module):
     """MONet's spatial broadcast decoder: latents and coordinates at every pixel -> RGB means and a mask logit.
 
-    Convolutions are not padded; so they begin with a canvas that is larger than the picture by two pixels a layer.
+    Convolutions are not padded, so the first one gets a canvas that is two pixels per layer larger than the picture.
     """
 
     layers: list[Conv]
@@ -157,7 +158,7 @@ class BroadcastDecoder(eqx.Module):
         self.size = size
 
     def __call__(self, z: Float[Array, "B M"], lattice: Lattice | None = None) -> Drawn:
-        """RGB means and mask logits. Latents are the same everywhere, and the first layer need not broadcast them."""
+        """Return RGB means and mask logits; the first layer adds the latents' part once, without broadcasting them."""
         if lattice is not None:
             raise ValueError("MONet's decoder draws whole pictures and no lattice; train with --config.lattice 1.")
         first, *others = self.layers
@@ -170,17 +171,18 @@ class BroadcastDecoder(eqx.Module):
         return x[..., :3], x[..., 3]
 
     def _canvas(self) -> Float[Array, "h w 2"]:
-        """(x, y) of the pixels of the canvas: the outermost ones are at -1 and 1."""
+        """Return (x, y) of the pixels of the canvas; the outermost ones are at -1 and 1."""
         side = self.size + 2 * len(self.layers)
         return coordinates(side) * side / (side - 1)
 
 
 class FactoredDecoder(eqx.Module):
-    """A silhouette drawn around a centre, the latents of PLACE, and filled with one colour, darker towards its edge.
+    """Our decoder: it draws a silhouette around a centre, the latents of PLACE, in one colour that darkens at the edge.
 
-    An MLP of size, angle and shape gives each hidden unit of the first layer its weights on the coordinates relative to
-    the centre and its bias: half-planes, of which the 1x1 convolutions after it put together any shape, at any angle,
-    wherever the centre is. It draws patches of `patch` x `patch` pixels. Another MLP turns hue and tone into a colour.
+    An MLP of size, angle and shape computes, for each hidden unit of the first layer, its bias and its weights on the
+    coordinates relative to the centre. Each unit is thus a half-plane, and the 1x1 convolutions after it combine these
+    to any shape, at any angle and position. The output is patches of `patch` x `patch` pixels. Another MLP turns hue
+    and tone into a colour.
     """
 
     half_planes: MLP
@@ -199,7 +201,7 @@ class FactoredDecoder(eqx.Module):
         self.size, self.patch = size, patch
 
     def __call__(self, z: Float[Array, "B M"], lattice: Lattice | None = None) -> Drawn:
-        """RGB means and mask logits; with a lattice, only of its patches, side by side."""
+        """Return RGB means and mask logits; with a lattice, only those of its patches, side by side."""
         planes = self.half_planes(z[:, SIZE:]).reshape(z.shape[0], 3, -1)
         direction = 4.0 * planes[:, :2]  # sprites are small
         bias = planes[:, 2] - jnp.einsum("bc,bcf->bf", PLACE.canvas(z), direction)

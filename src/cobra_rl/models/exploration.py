@@ -1,13 +1,14 @@
-"""The exploration policy D: uniform samples u in [0, 1]^A, deformed to where the transition model expects to be wrong.
+"""The exploration policy D deforms uniform samples u in [0, 1]^A into actions with a large predicted error e_pred.
 
     a = u + D_net(u, z),   Loss = cost |D_net(u, z)| - e_pred(z, a)
 
-D_net gives mean and scale of a Gaussian, from which the deformation is drawn; gradients pass through e_pred to the
-action, never to the transition model. What the transition model minimises, D maximises: one function, two signs.
+D_net gives the mean and scale of a Gaussian, from which the deformation is drawn. Gradients of this loss pass through
+the transition model to the action but do not train it. The two are adversaries: the transition model minimises its
+error, and D maximises the prediction of that error.
 
-The paper's D_net, "whole", is one MLP that reads all slots at once. It has to learn for each order of the slots anew
-where things are. Ours, "slots", for the laptop, is an MLP shared by all slots: it proposes a deformation for each and
-says how willing it is; one of the proposals is drawn. Both are mixtures of J Gaussians, with J = 1 and J = K. The
+The paper's D_net, "whole", is one MLP that reads all slots at once and has to learn every order of the slots. Ours,
+"slots", for preset laptop, is an MLP shared by all slots: for each slot it gives a Gaussian deformation and a logit,
+and a categorical choice by these logits picks the slot. Both are mixtures of J Gaussians, with J = 1 and J = K. The
 first two dimensions of an action are a position click, the others a motion.
 """
 
@@ -26,29 +27,29 @@ from cobra_rl.models.transition import Imagined, Scalar, Sizes, broadcast_action
 
 Imagine = Callable[[Array, Array], Imagined]  # the transition model
 
-LEAST_SCALE = 0.02  # below it a penalty keeps the Gaussian from collapsing
-# `deform` reads log_weight as (e_pred - cost |D|) / choice_entropy, as training makes it; with the laptop's numbers:
-DISTANCE_COST = 1.5  # what a deformation of the click of one frame width takes off log_weight
-# A slot is worth a click if its log_weight, distance aside, is within this share of the way from the best slot's down
-# to the least's, which is empty. A fixed distance from the best will not do: where all sprites are dim, it lets empty
-# slots in, and where one is bright, it shuts the others out.
+LEAST_SCALE = 0.02  # a penalty on smaller scales keeps the Gaussian from collapsing
+# Training makes log_weight = (e_pred - cost |D|) / choice_entropy, up to a constant; `deform` relies on that:
+DISTANCE_COST = 1.5  # click_cost / choice_entropy of preset laptop: log_weight lost per frame width of deformation
+# Let w be a slot's log_weight plus this cost, so that w does not depend on distance. A slot is worth a click if its w
+# is at most this share of the range of w (from the best slot to the worst, an empty one) below the best. A fixed margin
+# would not do: if all sprites are dim, it would admit empty slots; if one is bright, it would exclude the others.
 AS_GOOD = 0.65
 
 
 @dataclass(frozen=True)
 class ExplorationConfig(Checked):
-    """The policy and its loss. The defaults are the paper's."""
+    """The exploration policy and its loss. The class defaults are the paper's; presets may override them."""
 
-    net: Literal["whole", "slots"] = "whole"  # whole: D_net reads all slots at once (the paper); slots: one by one
-    hidden: Layers = (64, 64)  # hidden layers of D_net
-    motion_cost: NonNegative = 210.0  # cost of |D| on the motion, in squared pixels per frame width
-    scale_penalty: NonNegative = 1e5  # penalty on what the scale falls below LEAST_SCALE
+    net: Literal["whole", "slots"] = "whole"  # whole: D_net reads all slots at once (the paper); slots: one at a time
+    hidden: Layers = (64, 64)  # widths of the hidden layers of D_net
+    motion_cost: NonNegative = 210.0  # cost of deforming the motion, in squared pixels per frame width
+    scale_penalty: NonNegative = 1e5  # penalty per unit by which the scale is below 0.02 (LEAST_SCALE)
     first_scale: Positive = 0.1  # scale of the Gaussian at the start of training
     choice_entropy: NonNegative = 0.0  # entropy bonus on the mixture weights, in squared pixels per nat
 
 
 class Mixture(NamedTuple):
-    """Deformations of one u: J Gaussians and how likely each is."""
+    """The distribution of the deformation of one u: J Gaussians and the logarithms of their probabilities."""
 
     log_weight: Float[Array, "*N J"]
     mean: Float[Array, "*N J A"]
@@ -84,7 +85,7 @@ class Exploration(eqx.Module):
         self.net, self.config = Deformation(config, sizes, key), config
 
     def __call__(self, slots: Float[Array, "*N K M"], u: Float[Array, "*N A"]) -> Mixture:
-        """Return the deformations of u."""
+        """Return the distribution of the deformation of u."""
         out = self.net(slots, u)
         offset = jnp.log(jnp.expm1(self.config.first_scale))  # softplus(offset) = first_scale
         mean, scale = jnp.split(out[..., 1:], 2, axis=-1)
@@ -100,7 +101,7 @@ class Exploration(eqx.Module):
         return to_action(u + mean + scale * jax.random.normal(noise_key, u.shape))
 
     def deform(self, slots: Float[Array, "*N K M"], u: Float[Array, "*N A"]) -> Float[Array, "*N A"]:
-        """Deform u without chance, so that u steers the click: to the nearest thing that is worth one."""
+        """Deform u deterministically: of the slots that are worth a click, choose the one nearest to the click of u."""
         mixture = self(slots, u)
         distance = jnp.abs(mixture.mean[..., :2]).sum(-1)
         worth = mixture.log_weight + DISTANCE_COST * distance
@@ -112,10 +113,10 @@ class Exploration(eqx.Module):
     def loss(
         self, imagine: Imagine, slots: Float[Array, "B K M"], action_size: int, key: PRNGKeyArray, click_cost: Scalar
     ) -> Loss:
-        """cost |D| - e_pred(z, u + D), in expectation over the mixture's choice, and the penalty on small scales.
+        """Return cost |D| - e_pred(z, u + D), in expectation over the mixture, plus the penalty on small scales.
 
-        With `choice_entropy` the choice falls on a Gaussian in proportion to exp((e_pred - cost |D|) / choice_entropy),
-        not only on the best: sprites that surprise a little less are not forgotten.
+        With `choice_entropy`, the optimal probability of a Gaussian is in proportion to exp((e_pred - cost |D|) /
+        choice_entropy), so that the policy also clicks on sprites whose e_pred is a little smaller than the largest.
         """
         config = self.config
         uniform_key, noise_key = jax.random.split(key)
@@ -144,5 +145,5 @@ class Exploration(eqx.Module):
 
 
 def to_action(point: Float[Array, "*N A"]) -> Float[Array, "*N A"]:
-    """Bring a point into [0, 1]^A, mirrored at the borders: nothing piles up there and no gradient dies."""
+    """Reflect a point at the borders of [0, 1]^A; clipping would pile actions up there and stop their gradients."""
     return 1.0 - jnp.abs(1.0 - jnp.mod(point, 2.0))

@@ -43,19 +43,19 @@ Window = Annotated[int, Bounds(0, 1024)]  # side in pixels; 0: none
 
 @dataclass(frozen=True)
 class MonetConfig(VisionModelConfig):
-    """MONet. The defaults are the paper's; see `config.py` for the laptop's."""
+    """The vision module MONet. The class defaults are the paper's; presets may override them."""
 
-    rgb_scale: Rgb = (1.25, 1.0, 0.75)  # unequal channels let colour latents emerge earlier
+    rgb_scale: Rgb = (1.25, 1.0, 0.75)  # factors of the RGB channels; if they differ, colour latents emerge earlier
     sigma_bg: Positive = 0.08  # standard deviation of the pixel likelihood in slot 0
     sigma_fg: Positive = 0.15  # standard deviation of the pixel likelihood in the other slots
     attention_channels: Channels = (32, 32, 64, 64, 64)  # channels of each level of the U-Net
-    attention_window: Window = 0  # 0: MONet's, the whole image; else seeded glimpses of this many pixels squared
+    attention_window: Window = 0  # 0: attention to the whole image (MONet); else side of seeded glimpses, in pixels
     attention_mlp: Width = 128  # width of the MLP at the bottom of MONet's U-Net
-    encoder_window: Window = 0  # 0: MONet's strided convolutions; else a glimpse of the mask, this many pixels squared
-    encoder_hidden: Width = 256  # width of the MLP that ends in the posterior
-    decoder_width: Width = 32  # channels of the broadcast decoder
-    decoder_layers: Annotated[int, Bounds(1, 64)] = 3  # its 3x3 convolutions; of the centred one, 1x1 after the first
-    decoder_patch: Window = 0  # 0: MONet's 3x3 convolutions; else centred, drawing patches of this many pixels squared
+    encoder_window: Window = 0  # 0: strided convolutions (MONet); else side of the mask's window, in pixels
+    encoder_hidden: Width = 256  # width of the MLP that gives the posterior
+    decoder_width: Width = 32  # channels of the decoder
+    decoder_layers: Annotated[int, Bounds(1, 64)] = 3  # number of convolutions in the decoder: 3x3, in ours 1x1
+    decoder_patch: Window = 0  # 0: MONet's decoder; else side of the patches that our decoder draws, in pixels
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -97,12 +97,12 @@ class Monet(VisionModel):
 
     @property
     def place(self) -> Place | None:
-        """Where a slot is: the centred decoder draws around two latents; MONet's own has no such agreement."""
+        """Where a slot is: two latents are the centre around which our decoder draws; MONet's has no such latents."""
         return PLACE if self.config.decoder_patch else None
 
     @property
     def latent_names(self) -> list[str]:
-        """Name the factors, if latents are factors by construction."""
+        """Name the latents after their factors, if encoder and decoder assign each latent to a factor."""
         if not (self.config.encoder_window and self.config.decoder_patch):
             return super().latent_names
         shapes = [f"shape {index + 1}" for index in range(self.config.latents - SHAPE)]
@@ -110,7 +110,7 @@ class Monet(VisionModel):
 
     @property
     def patch(self) -> int:
-        """The centred decoder draws patch by patch."""
+        """The side in pixels of the patches that our decoder draws separately; 0 with MONet's."""
         return self.config.decoder_patch
 
     @eqx.filter_jit
@@ -120,21 +120,21 @@ class Monet(VisionModel):
 
     @eqx.filter_jit
     def encode(self, images: Images) -> Slots:
-        """V_enc: the posterior means of all slots."""
+        """V_enc: return the posterior means of all slots."""
         x = self._preprocess(images)
         log_masks = self.attention(x, self.config.slots, None)
         return jax.vmap(lambda mask: self._posterior(x, mask)[0], in_axes=1, out_axes=1)(jnp.exp(log_masks))
 
     @eqx.filter_jit
     def decode(self, slots: Slots, lattice: Lattice | None = None) -> Decoded:
-        """V_dec: components weighted by the decoder's own masks; with a lattice, only its patches."""
+        """V_dec: sum the components, weighted by the decoder's own masks; with a lattice, draw only its patches."""
         drawn = [self.decoder(slots[:, k], lattice) for k in range(slots.shape[1])]
         components = jnp.stack([component for component, _ in drawn], axis=1) / jnp.array(self.config.rgb_scale)
         masks = jax.nn.softmax(jnp.stack([logit for _, logit in drawn], axis=1), axis=1)
         return Decoded((components * masks[..., None]).sum(1), components, masks)
 
     def loss(self, images: Images, key: PRNGKeyArray, weights: LossWeights, slots: int | None = None) -> Loss:
-        """-log p(x | z, m) + beta KL(q(z | x, m) || N(0, 1)) + gamma KL(m || p(c | z)), in nats an image."""
+        """-log p(x | z, m) + beta KL(q(z | x, m) || N(0, 1)) + gamma KL(m || p(c | z)), in nats per image."""
         config, x = self.config, self._preprocess(images)
         slots = config.slots if slots is None else slots
         seed_key, *noise_keys = jax.random.split(key, slots + 1)

@@ -1,4 +1,4 @@
-"""The few building blocks that the models share. Images are NHWC; convolutions are written to be fast on a CPU too.
+"""Building blocks that the models share. Images are NHWC; convolutions are written to be fast on a CPU too.
 
 Weights start as a truncated normal of variance gain / fan_in, biases at zero (the paper gives no variance).
 """
@@ -14,11 +14,11 @@ from jax import lax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 RELU_GAIN = 2.0
-Loss = tuple[Float[Array, ""], dict[str, Array]]  # and metrics by name
+Loss = tuple[Float[Array, ""], dict[str, Array]]  # the loss, and metrics by name
 
 
 def _truncated_normal(key: PRNGKeyArray, shape: Sequence[int], fan_in: int, gain: float) -> Array:
-    unit = jax.random.truncated_normal(key, -2.0, 2.0, shape) / 0.8796  # undo what the truncation takes away
+    unit = jax.random.truncated_normal(key, -2.0, 2.0, shape) / 0.8796  # undo the loss of variance by the truncation
     return unit * (gain / fan_in) ** 0.5
 
 
@@ -33,7 +33,7 @@ class Linear(eqx.Module):
         self.bias = jnp.zeros(n_out)
 
     def __call__(self, x: Float[Array, "*N I"]) -> Float[Array, "*N O"]:
-        """x W + b, as one flat matrix product: its weight gradient is twice as fast on a CPU."""
+        """Return x W + b, as one flat matrix product, whose weight gradient is twice as fast on a CPU."""
         flat = x.reshape(-1, x.shape[-1]) @ self.weight
         return flat.reshape(*x.shape[:-1], -1) + self.bias
 
@@ -49,22 +49,22 @@ class MLP(eqx.Module):
         self.layers = [Linear(i, o, k, g) for (i, o), k, g in zip(itertools.pairwise(sizes), keys, gains, strict=True)]
 
     def __call__(self, x: Float[Array, "*N I"]) -> Float[Array, "*N O"]:
-        """The last layer is linear."""
+        """Apply the layers, with ReLU after all but the last."""
         for layer in self.layers[:-1]:
             x = jax.nn.relu(layer(x))
         return self.layers[-1](x)
 
 
-_CHUNK = 8  # images in one weight-gradient convolution; larger batches are several times slower an image on a CPU
+_CHUNK = 8  # images in one weight-gradient convolution; larger batches are several times slower per image on a CPU
 
 
 def convolve(x: Array, kernel: Array, stride: int = 1, padding: str = "SAME") -> Array:
-    """A plain convolution, NHWC by HWIO."""
+    """Convolve images (NHWC) with a kernel (HWIO)."""
     return lax.conv_general_dilated(x, kernel, (stride, stride), padding, dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
 
 def _unstrided(x: Array, kernel: Array, padding: str = "SAME") -> Array:
-    """A convolution of stride 1 whose weight gradient is summed over chunks of the batch."""
+    """Convolve with stride 1; the weight gradient is summed over chunks of the batch (see below)."""
     return convolve(x, kernel, padding=padding)
 
 
@@ -100,7 +100,7 @@ class Conv(eqx.Module):
         self.stride, self.padding = stride, padding
 
     def __call__(self, x: Float[Array, "B H W I"]) -> Float[Array, "B h w O"]:
-        """Without an activation."""
+        """Apply the convolution and the bias, without an activation."""
         if self.stride == 1:
             return _chunked_convolve(x, self.kernel, self.padding) + self.bias
         return convolve(x, self.kernel, self.stride, self.padding) + self.bias
@@ -117,7 +117,7 @@ class Block(eqx.Module):
         self.bias = jnp.zeros(n_out)
 
     def __call__(self, x: Float[Array, "B H W I"]) -> Float[Array, "B H W O"]:
-        """Resizing, which ends a block in MONet's words, is left to the U-Net."""
+        """Apply the block without the resizing that MONet counts as its end; the U-Net does that."""
         y = _chunked_convolve(x, self.kernel)
         centred = y - y.mean((1, 2), keepdims=True)
         y = centred * lax.rsqrt((centred**2).mean((1, 2), keepdims=True) + 1e-5)
@@ -125,10 +125,10 @@ class Block(eqx.Module):
 
 
 class MonetUNet(eqx.Module):
-    """MONet's U-Net (Burgess et al. 2019, appendix B.2): as many blocks up as down, skips between them, below an MLP.
+    """MONet's U-Net (Burgess et al. 2019, appendix B.2): as many blocks up as down, skips, an MLP at the bottom.
 
-    Nearest-neighbour resizing by two ends each block but the last of each path. A skip is what a block gives before
-    that; it is put beside what comes from below. MONet does not say how wide blocks are: those of a level are alike.
+    Each block but the last of each path ends with nearest-neighbour resizing by two. Skips are taken before that
+    and concatenated with the output from below. MONet does not give the widths: here, blocks of a level have the same.
     """
 
     down: list[Block]
@@ -137,7 +137,7 @@ class MonetUNet(eqx.Module):
     out: Linear
 
     def __init__(self, n_in: int, channels: Sequence[int], cells: int, width: int, key: PRNGKeyArray):
-        """There are `cells` cells at the lowest level; `width` is that of the MLP there."""
+        """`cells` is the number of cells at the lowest level, `width` the width of the MLP there."""
         down_key, bottom_key, up_key, out_key = jax.random.split(key, 4)
         down_keys, up_keys = (jax.random.split(key, len(channels)) for key in (down_key, up_key))
         self.down = [Block(i, o, k) for (i, o), k in zip(itertools.pairwise([n_in, *channels]), down_keys, strict=True)]
@@ -147,7 +147,7 @@ class MonetUNet(eqx.Module):
         self.out = Linear(channels[0], 1, out_key, gain=1.0)
 
     def __call__(self, x: Float[Array, "B H W I"]) -> Float[Array, "B H W"]:
-        """One value a pixel."""
+        """Return one value per pixel."""
         skips = []
         for level, block in enumerate(self.down):
             x = block(x[:, ::2, ::2] if level else x)
@@ -159,7 +159,7 @@ class MonetUNet(eqx.Module):
 
 
 class UNet(eqx.Module):
-    """Ours, on patches of pixels: a convolution a level on the way down, one on the way up, skips between them."""
+    """Our U-Net, on patches of pixels: per level one convolution on the way down and one on the way up, with skips."""
 
     down: list[Conv]
     up: list[Conv]
@@ -167,7 +167,7 @@ class UNet(eqx.Module):
     patch: int = eqx.field(static=True)
 
     def __init__(self, n_in: int, channels: Sequence[int], patch: int, key: PRNGKeyArray):
-        down_key, _, up_key, out_key = jax.random.split(key, 4)  # so that runs of before can be made again
+        down_key, _, up_key, out_key = jax.random.split(key, 4)  # the unused key keeps older runs reproducible
 
         def convolutions(pairs: Sequence[tuple[int, int]], key: PRNGKeyArray) -> list[Conv]:
             keys = jax.random.split(key, max(len(pairs), 1))
@@ -179,7 +179,7 @@ class UNet(eqx.Module):
         self.patch = patch
 
     def __call__(self, x: Float[Array, "B h w I"]) -> Float[Array, "B H W"]:
-        """x comes in patches of `patch` x `patch` pixels (space to depth); one value a pixel goes out."""
+        """Map patches of `patch` x `patch` pixels (`space_to_depth`) to one value per pixel."""
         skips = []
         for level, conv in enumerate(self.down):
             x = jax.nn.relu(conv(pool(x) if level else x))
@@ -191,65 +191,65 @@ class UNet(eqx.Module):
 
 
 def space_to_depth(x: Float[Array, "B H W C"], n: int) -> Float[Array, "B h w c"]:
-    """Patches of n x n pixels become channels."""
+    """Turn patches of n x n pixels into channels."""
     B, H, W, C = x.shape
     return x.reshape(B, H // n, n, W // n, n, C).transpose(0, 1, 3, 2, 4, 5).reshape(B, H // n, W // n, n * n * C)
 
 
 def depth_to_space(x: Float[Array, "B h w c"], n: int) -> Float[Array, "B H W C"]:
-    """The inverse of `space_to_depth`."""
+    """Invert `space_to_depth`."""
     B, h, w, c = x.shape
     return x.reshape(B, h, w, n, n, c // n**2).transpose(0, 1, 3, 2, 4, 5).reshape(B, h * n, w * n, c // n**2)
 
 
 def pool(x: Float[Array, "B H W C"]) -> Float[Array, "B h w C"]:
-    """Mean over 2 x 2 cells."""
+    """Average over 2 x 2 cells."""
     B, H, W, C = x.shape
     return x.reshape(B, H // 2, 2, W // 2, 2, C).mean((2, 4))
 
 
 def upsample(x: Float[Array, "B h w C"]) -> Float[Array, "B H W C"]:
-    """Nearest neighbour, by two."""
+    """Enlarge by two with nearest neighbours."""
     B, h, w, C = x.shape
     return jnp.broadcast_to(x[:, :, None, :, None], (B, h, 2, w, 2, C)).reshape(B, 2 * h, 2 * w, C)
 
 
 def coordinates(size: int) -> Float[Array, "H W 2"]:
-    """(x, y) of the cell centres of a grid over [-1, 1]^2, y up, the first row at the top."""
+    """Return (x, y) of the cell centres of a grid over [-1, 1]^2, y up, the first row at the top."""
     centres = (jnp.arange(size) + 0.5) / size * 2.0 - 1.0
     x, y = jnp.meshgrid(centres, -centres)
     return jnp.stack([x, y], -1)
 
 
 class Lattice(NamedTuple):
-    """Every n-th cell of a grid in both directions, from a phase on: a part of what is drawn cell by cell."""
+    """Every n-th cell of a grid in both directions, starting at `phase`: the part of a picture that is drawn."""
 
     every: int
     phase: Int[Array, "2"]
     patch: int  # pixels along the side of a cell
 
     def thin(self, grid: Float[Array, "h w *C"]) -> Float[Array, "_h _w *C"]:
-        """The cells of the lattice; `every` divides h and w."""
+        """Return the cells of the lattice; `every` must divide h and w."""
         return jnp.roll(grid, -self.phase, (0, 1))[:: self.every, :: self.every]
 
     def thin_image(self, x: Float[Array, "B H W C"]) -> Float[Array, "B _H _W C"]:
-        """The same of images, in cells of `patch` x `patch` pixels."""
+        """Return the cells of the lattice of images, in cells of `patch` x `patch` pixels."""
         return depth_to_space(jax.vmap(self.thin)(space_to_depth(x, self.patch)), self.patch)
 
 
 def nearest_corner(place: Float[Array, "B 2"], size: int) -> Int[Array, "B 2"]:
-    """(row, column) of the pixel corner, counted from the top left, that is nearest to (x, y) in [-1, 1]^2."""
+    """Return (row, column) of the pixel corner, counted from the top left, that is nearest to (x, y) in [-1, 1]^2."""
     row_column = (jnp.stack([-place[:, 1], place[:, 0]], -1) + 1.0) / 2.0 * size
     return jnp.clip(jnp.round(lax.stop_gradient(row_column)), 0, size).astype(jnp.int32)
 
 
 def corner_place(at: Int[Array, "B 2"], size: int) -> Float[Array, "B 2"]:
-    """(x, y) in [-1, 1]^2 of a pixel corner (row, column)."""
+    """Return (x, y) in [-1, 1]^2 of a pixel corner (row, column)."""
     return jnp.stack([at[:, 1] * 2.0 / size - 1.0, 1.0 - at[:, 0] * 2.0 / size], -1)
 
 
 def cut_windows(x: Float[Array, "B H W C"], at: Int[Array, "B 2"], window: int) -> Float[Array, "B s s C"]:
-    """The window around the pixel corner `at` of each image; zero outside the image."""
+    """Cut the window around the pixel corner `at` from each image, with zeros outside the image."""
     half, shape = window // 2, (window, window, x.shape[-1])
     padded = jnp.pad(x, ((0, 0), (half, half), (half, half), (0, 0)))
     return jax.vmap(lambda image, at: lax.dynamic_slice(image, (at[0], at[1], 0), shape))(padded, at)

@@ -1,11 +1,11 @@
-"""What is wanted: a relation network over pairs of slots, as reward predictor R or as value predictor V.
+"""The reward predictor R, or value predictor V: a relation network over pairs of slots.
 
     R(z) = R_global( sum_{i<j} R_pair(z^i, z^j) )
 
-It is all that a task teaches; everything else is frozen (the paper's appendices "Reward Predictor", "Sparse rewards").
-With `difference`, ours, R_pair also reads |z^i - z^j|: how alike two things are and how far apart need then not be
-learnt anew for each pair of colours, and a task of like and unlike carries over to colours that it never had. Its
-weights start at nothing.
+It is all that is trained in a task; everything else is frozen (the paper's appendices "Reward Predictor" and "Sparse
+rewards"). With `difference`, which is ours, R_pair also reads |z^i - z^j|. It then need not learn for each pair of
+colours anew how similar and how far apart two objects are, and tasks about similarity generalise to unseen colours.
+The weights of this difference are initialised to zero.
 """
 
 from collections.abc import Callable
@@ -25,15 +25,15 @@ from cobra_rl.models.transition import Imagined
 
 @dataclass(frozen=True)
 class RewardConfig(Checked):
-    """The relation network. The defaults are the paper's."""
+    """The reward predictor, a relation network. The class defaults are the paper's; presets may override them."""
 
-    pair: Annotated[tuple[Width, ...], Bounds(1, 16)] = (128, 128)  # layers of R_pair
-    whole: Layers = (128,)  # hidden layers of R_global
-    difference: bool = False  # R_pair also reads the difference of the two slots (not in the paper)
+    pair: Annotated[tuple[Width, ...], Bounds(1, 16)] = (128, 128)  # widths of the layers of R_pair
+    whole: Layers = (128,)  # widths of the hidden layers of R_global
+    difference: bool = False  # R_pair also reads the difference |z^i - z^j| of its two slots (not in the paper)
 
 
 class Reward(eqx.Module):
-    """R, or V."""
+    """The reward predictor R, or the value predictor V."""
 
     pair: MLP
     whole: MLP
@@ -48,7 +48,7 @@ class Reward(eqx.Module):
         self.config = config
 
     def __call__(self, slots: Float[Array, "*N K M"]) -> Float[Array, "*N"]:
-        """The reward, or the value, of a scene."""
+        """Predict the reward, or the value, of scenes."""
         i, j = np.triu_indices(slots.shape[-2], k=1)
         first, *others = self.pair.layers
         left, right = jnp.split(first.weight, 2)
@@ -62,29 +62,29 @@ class Reward(eqx.Module):
 
 
 def reward_loss(model: Reward, slots: Float[Array, "B K M"], reward: Float[Array, " B"]) -> Loss:
-    """||R(z) - r||^2."""
+    """Return the mean of (R(z) - r)^2."""
     loss = jnp.mean((model(slots) - reward) ** 2)
     return loss, {"reward_loss": loss}
 
 
 class Step(NamedTuple):
-    """What happened in a step: a scene, its reward, an action, the scene that followed, its reward."""
+    """One step of an environment: a scene, its reward, the action, the next scene and its reward."""
 
     slots: Float[Array, "*N K M"]  # z_t
     reward: Float[Array, "*N"]  # r_t; 0 in a fresh scene
     action: Float[Array, "*N A"]
     next_slots: Float[Array, "*N K M"]
     next_reward: Float[Array, "*N"]
-    ended: Bool[Array, "*N"]  # solved: z_{t+1} is the last scene. Running out of time is no end.
+    ended: Bool[Array, "*N"]  # solved: z_{t+1} is the last scene. Truncation by the time limit does not count.
 
 
 def value_loss(
     model: Reward, target: Reward, transition: Callable[[Array, Array], Imagined], batch: Step, discount: float
 ) -> Loss:
-    """The paper's three losses: TD, TD to the imagined slots, and agreement of the two.
+    """Return the sum of the paper's three losses: TD, TD with the imagined next slots, and consistency of the two.
 
-    V(z_t) = r_t + discount V(z_{t+1}), and a last scene is worth its reward. `target` gives the values that are
-    bootstrapped from; the paper does not say, and `model` itself will do.
+    The TD target is V(z_t) = r_t + discount V(z_{t+1}), and the value of a last scene is its reward. `target` is the
+    network for the bootstrapped values; the paper does not specify it, and it may be `model` itself.
     """
     imagined = jax.lax.stop_gradient(transition(batch.slots, batch.action).slots)
     value, arrived = model(batch.slots), model(batch.next_slots)

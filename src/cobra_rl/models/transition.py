@@ -1,20 +1,20 @@
-"""The transition model T, and its own guess of how wrong it is.
+"""The transition model T, which predicts the next slots and its own error.
 
 A slot-wise MLP T_net reads a slot and the action; it gives the slot's change and its share of the predicted error:
 
     z~_{t+1}^k = z_t^k + Delta_k,   e_pred = sum_k e_k,   (Delta_k, e_k) = T_net(z_t^k, a_t)
 
-That is the paper's, `Transition`. `LawTransition` is ours, for the laptop: it also has a law, what the action does to
-whatever it touches, where that is moved to, the same for all slots, while T_net says how much it touches each of them,
-what the law leaves unexplained, and how wrong it will be of what is touched and of what is not,
+That is the paper's model, `Transition`. `LawTransition` is ours, for preset laptop. It adds a law of motion, law(a_t):
+how the action moves an object that it touches, the same for all slots. T_net gives the degree touch_k to which the
+action touches a slot, the residual r_k that the law does not explain, the error at rest, and what a touch adds to it:
 
     Delta_k = r_k + touch_k law(a_t),   e_k = e_k^still + touch_k e_k^touched,   touch_k in [0, 1]
     (r_k, touch_k, e_k^still, e_k^touched) = T_net(z_t^k, a_t)
 
-All pushes teach the same law, so that it averages over motion noise that r_k would learn by heart. The fewer weights it
-has, the better it averages: an affine law has A + 1 for each coordinate.
+All pushes train the same law, which therefore averages over the motion noise that r_k alone would overfit. The fewer
+parameters it has, the better it averages: an affine law has A + 1 per coordinate.
 
-Both are trained in pixels, through the frozen decoder, so that slots need no matching between one frame and the next:
+Both are trained in pixels, through the frozen decoder, so that slots need not be matched between successive frames:
 L_T = ||V_dec(z~_{t+1}) - x_{t+1}||^2, summed over the image (the paper's appendix "Transition Module").
 """
 
@@ -33,13 +33,13 @@ from cobra_rl.models.vision import PLACE, Images, Place, Slots, VisionModel
 
 Scalar = Float[Array, ""] | float
 NEAR = 4.0  # 1 / the half width of a sprite, in the unit of the latents of PLACE
-# The law is learnt faster than what is to be left for T_net. It starts at nothing and touches what is near the click;
-# T_net then learns where the borders of things are. Within them a touch is all but 1, or its scatter would be in moves.
+# Output scales make the law learn faster than T_net's residual. At first the law is zero and an action touches what is
+# near the click; T_net then learns the objects' borders. With a large TOUCH_SCALE the touch within them is almost 1.
 OWN_SCALE, LAW_SCALE, TOUCH_SCALE = 0.1, 2.0, 6.0
 
 
 class Sizes(NamedTuple):
-    """The sizes of a world model, stated once: by the vision module and the environment."""
+    """The sizes of a world model, which the vision module and the environment determine."""
 
     slots: int  # K
     latents: int  # M
@@ -51,35 +51,35 @@ class Sizes(NamedTuple):
 class TransitionConfig(Checked):
     """The paper's transition model."""
 
-    hidden: Layers = (512, 512, 512)  # hidden layers of T_net
-    error_unit: Positive = 1.0  # unit, in squared pixels, in which e_pred and its squared error are learnt
+    hidden: Layers = (512, 512, 512)  # widths of the hidden layers of T_net
+    error_unit: Positive = 1.0  # unit of e_pred and of its error in the loss, in squared pixels
 
 
 @dataclass(frozen=True)
 class LawConfig(TransitionConfig):
-    """Ours, for the laptop: a law for all slots, and T_net also reads the click as seen from the slot's place."""
+    """Our transition model: one law of motion for all slots, and T_net also reads the click relative to the slot."""
 
-    law: Annotated[int, Bounds(0, 65_536)] = 0  # hidden units of the law; 0: it is affine
-    place_cost: NonNegative = 1.0  # cost of a change of place that the law does not explain, relative to other changes
+    law: Annotated[int, Bounds(0, 65_536)] = 0  # hidden units of the law of motion; 0: the law is affine
+    place_cost: NonNegative = 1.0  # cost of moving a slot otherwise than by the law, relative to other changes
 
 
 class Imagined(NamedTuple):
-    """What T makes of slots and actions."""
+    """The prediction of T for slots and actions."""
 
     slots: Float[Array, "*N K M"]  # z~_{t+1}
     error: Float[Array, "*N"]  # e_pred, in the unit of L_T: the curiosity signal
 
 
 class Change(NamedTuple):
-    """What T_net gives for each slot."""
+    """The predicted change of each slot."""
 
     delta: Float[Array, "*N K M"]
-    unexplained: Float[Array, "*N K M"]  # the part of it that is not the law's
-    error: Float[Array, "*N K"]  # its share of e_pred
+    unexplained: Float[Array, "*N K M"]  # the part of it that is not due to the law of motion
+    error: Float[Array, "*N K"]  # the slot's share of e_pred
 
 
 class Transitions(NamedTuple):
-    """What actors send and the replay holds: vision is frozen, so images before the action are kept as slots only."""
+    """Transitions, as actors send them and the replay stores them; vision is frozen, so slots replace the first image."""
 
     slots: Float[Array, "*N K M"]  # z_t
     action: Float[Array, "*N A"]
@@ -87,7 +87,7 @@ class Transitions(NamedTuple):
 
 
 class TransitionModel(eqx.Module):
-    """What is common to transition models. D maximises `Imagined.error`: a subclass may define it otherwise."""
+    """Base class of transition models. The policy D maximises `Imagined.error`, which a subclass may redefine."""
 
     config: eqx.AbstractVar[TransitionConfig]
 
@@ -96,11 +96,11 @@ class TransitionModel(eqx.Module):
         """Return the change of each slot in one step."""
 
     def change_size(self, change: Change) -> Float[Array, " B"]:
-        """Return |Delta|, the size of a change as the loss counts it: summed over all latents."""
+        """Return |Delta|, the size of a change in the loss: here summed over all latents."""
         return jnp.abs(change.delta).sum((1, 2))
 
     def __call__(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N A"]) -> Imagined:
-        """Imagine one step ahead."""
+        """Predict the slots after one step, and the error of this prediction."""
         change = self.change(slots, action)
         return Imagined(slots + change.delta, change.error.sum(-1))
 
@@ -114,9 +114,9 @@ class TransitionModel(eqx.Module):
     ) -> Loss:
         """L_T + (e_pred - L_T)^2 + cost |Delta|, weighted by importance; each transition's L_T is the metric `errors`.
 
-        L_T is a constant in the error loss: T does not learn to be predictable. `change_cost` may change in training;
-        the paper's is 1. In a world with motion noise it keeps T from fading what it moves: a paler sprite is less
-        wrong where nobody can know the place.
+        No gradient passes through L_T in the term of e_pred, so that T does not learn to be predictable. `change_cost`
+        may follow a schedule; the paper's is 1. With motion noise, it keeps T from fading the sprites that it moves:
+        where the position is uncertain, a paler sprite has a smaller pixel error.
         """
         change = self.change(batch.slots, batch.action)
         errors = pixel_error(vision, batch.slots + change.delta, batch.next_image, lattice)  # L_T
@@ -128,7 +128,7 @@ class TransitionModel(eqx.Module):
 
 
 class Transition(TransitionModel):
-    """The paper's T."""
+    """The paper's transition model."""
 
     net: MLP
     config: TransitionConfig = eqx.field(static=True)
@@ -139,14 +139,14 @@ class Transition(TransitionModel):
         self.config = config
 
     def change(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N A"]) -> Change:
-        """Return T_net's change, all of it unexplained by any law."""
+        """Return the change that T_net predicts; there is no law."""
         out = self.net(jnp.concatenate([slots, broadcast_action(action, slots)], -1))
         delta = out[..., :-1]
         return Change(delta, delta, self.config.error_unit * out[..., -1])
 
 
 class LawTransition(TransitionModel):
-    """T with a law that is the same for all slots."""
+    """Our transition model, with a law of motion that is the same for all slots."""
 
     net: MLP
     law: MLP
@@ -164,7 +164,7 @@ class LawTransition(TransitionModel):
         self.config = config  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def change(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N A"]) -> Change:
-        """Return the law's change of what is touched, and T_net's own of each slot."""
+        """Return the sum of the law's motion, for slots that are touched, and T_net's residual."""
         push = broadcast_action(action, slots)
         click = NEAR * (push[..., :2] - PLACE.latents(slots))  # as seen from the slot
         out = self.net(jnp.concatenate([slots, push, jnp.tanh(click)], -1))
@@ -173,24 +173,24 @@ class LawTransition(TransitionModel):
         touch = jax.nn.sigmoid(TOUCH_SCALE * near)
         place = PLACE.latents(slots)
         moved = PLACE.latents(own) + touch[..., None] * LAW_SCALE * self.law(push)
-        stopped = PLACE.within(place + moved) - place  # nothing leaves the frame
+        stopped = PLACE.within(place + moved) - place  # positions stay within the frame
         delta = own.at[..., PLACE.first : PLACE.first + 2].set(stopped)
         return Change(delta, own, self.config.error_unit * (still + touch * touched))
 
     def change_size(self, change: Change) -> Float[Array, " B"]:
-        """Return |Delta|; the law's change of place costs nothing, or sprites would be imagined to move too little."""
+        """Return |Delta| without the law's motion: if that had a cost, T would underestimate how far sprites move."""
         place = jnp.abs(PLACE.latents(change.unexplained)).sum((1, 2))
         looks = jnp.abs(change.delta[..., PLACE.first + 2 :]).sum((1, 2))
         return self.config.place_cost * place + looks
 
 
 def broadcast_action(action: Float[Array, "*N A"], slots: Float[Array, "*N K M"]) -> Float[Array, "*N K A"]:
-    """Put the action beside each slot, from [0, 1] to [-2, 2]: as wide as the latents are, in the units of PLACE."""
+    """Repeat the action for each slot and scale it from [0, 1] to [-2, 2], the range of the latents of PLACE."""
     return jnp.broadcast_to(4.0 * action[..., None, :] - 2.0, (*slots.shape[:-1], action.shape[-1]))
 
 
 def pixel_error(vision: VisionModel, slots: Slots, image: Images, lattice: Lattice | None = None) -> Float[Array, " B"]:
-    """||V_dec(z) - x||^2, summed over pixels and colours in [0, 1]; with a lattice, an estimate from its patches."""
+    """Return ||V_dec(z) - x||^2, summed over pixels and colours in [0, 1]; a lattice estimates it from its patches."""
     drawn, target = vision.decode(slots, lattice).image, image.astype(jnp.float32) / 255.0
     if lattice is None:
         return jnp.sum((drawn - target) ** 2, axis=(1, 2, 3))

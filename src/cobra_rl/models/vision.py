@@ -1,4 +1,4 @@
-"""What the rest of COBRA needs of a vision module (`monet.py` is one): V_enc, V_dec, masks, a loss, where a slot is."""
+"""The interface of a vision module (such as `monet.py`): V_enc, V_dec, masks, a loss, and the position of a slot."""
 
 import abc
 from dataclasses import dataclass
@@ -17,13 +17,14 @@ Slots = Float[Array, "B K M"]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a slot is, for vision modules that say so: two latents that are linear in the frame's coordinates.
+    """The convention for the position of a slot, if a vision module follows it: two latents that are linear in (x, y).
 
-    The encoder puts the mask's centroid there, the decoder draws around it, the transition model compares the click.
+    The encoder writes the mask's centroid to them, the decoder draws around it, the transition model compares it with
+    the click.
     """
 
     first: int = 0  # the latents `first` and `first` + 1 are x and y
-    units: float = 4.0  # of a latent, to a frame width: the frame is [-2, 2], about unit variance
+    units: float = 4.0  # change of a latent over a frame width: the frame is [-2, 2], which gives about unit variance
 
     def latents(self, slots: Float[Array, "*N M"]) -> Float[Array, "*N 2"]:
         """Return the two latents as they are."""
@@ -34,7 +35,7 @@ class Place:
         return self.latents(slots) / self.units + 0.5
 
     def within(self, latents: Float[Array, "*N 2"]) -> Float[Array, "*N 2"]:
-        """Bring two latents back to the frame's border, if they are beyond it."""
+        """Clip two latents to the frame."""
         return jnp.clip(latents, -0.5 * self.units, 0.5 * self.units)
 
     def canvas(self, slots: Float[Array, "*N M"]) -> Float[Array, "*N 2"]:
@@ -52,11 +53,11 @@ PLACE_NAMES = ["place, left to right", "place, down to up"]
 
 @dataclass(frozen=True)
 class VisionModelConfig(Checked):
-    """The sizes that every vision module has; the whole agent takes them from here."""
+    """The sizes that every vision module has; all other parts of the agent take them from here."""
 
-    slots: Annotated[int, Bounds(2, 64)] = 8  # K: six sprites, the background and a spare
-    latents: Annotated[int, Bounds(1, 1024)] = 8  # M, latents of a slot
-    size: Annotated[int, Bounds(8, 1024)] = 64  # H = W, pixels of the pictures
+    slots: Annotated[int, Bounds(2, 64)] = 8  # K, number of slots: for six sprites, the background and a spare
+    latents: Annotated[int, Bounds(1, 1024)] = 8  # M, number of latents of a slot
+    size: Annotated[int, Bounds(8, 1024)] = 64  # H = W, side of the pictures in pixels
 
 
 class LossWeights(NamedTuple):
@@ -67,7 +68,7 @@ class LossWeights(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """What V_dec makes of slots."""
+    """The output of V_dec."""
 
     image: Float[Array, "B H W 3"]  # the scene, RGB about [0, 1]
     components: Float[Array, "B K H W 3"]  # each slot's own picture
@@ -75,23 +76,23 @@ class Decoded(NamedTuple):
 
 
 class VisionModel(eqx.Module):
-    """A vision module. Decorate `encode`, `decode` and `masks` with `eqx.filter_jit`: people call them directly."""
+    """A vision module. Decorate `encode`, `decode` and `masks` with `eqx.filter_jit`: users call them directly."""
 
     config: eqx.AbstractVar[VisionModelConfig]
 
     @property
     @abc.abstractmethod
     def place(self) -> Place | None:
-        """Where a slot is, if the latents say so by construction."""
+        """The convention for the position of a slot; None if no latents are a position by construction."""
 
     @property
     def patch(self) -> int:
-        """The side, in pixels, of the patches that V_dec can draw one by one; 0: only whole pictures."""
+        """The side, in pixels, of the patches that V_dec can draw separately; 0: it draws only whole pictures."""
         return 0
 
     @property
     def latent_names(self) -> list[str]:
-        """What each latent of a slot is called: a number, unless the module knows better."""
+        """The names of the latents of a slot; by default they are numbered."""
         names = [f"latent {index}" for index in range(self.config.latents)]
         if self.place is not None:
             names[self.place.first : self.place.first + 2] = PLACE_NAMES
@@ -99,7 +100,7 @@ class VisionModel(eqx.Module):
 
     @abc.abstractmethod
     def encode(self, images: Images) -> Slots:
-        """V_enc: one row a slot, in no particular order."""
+        """V_enc: return the slots of images, in no particular order."""
 
     @abc.abstractmethod
     def masks(self, images: Images) -> Float[Array, "B K H W"]:
@@ -107,7 +108,7 @@ class VisionModel(eqx.Module):
 
     @abc.abstractmethod
     def decode(self, slots: Slots, lattice: Lattice | None = None) -> Decoded:
-        """V_dec: the scene, and each slot's own picture and mask; with a lattice, only its patches."""
+        """V_dec: return the scene, and each slot's own picture and mask; with a lattice, only its patches."""
 
     @abc.abstractmethod
     def loss(self, images: Images, key: PRNGKeyArray, weights: LossWeights, slots: int | None = None) -> Loss:

@@ -17,7 +17,7 @@ from cobra_rl.models.vision import Decoded, VisionModel, VisionModelConfig
 
 
 class WorldModel(eqx.Module):
-    """What the agent sees, imagines and is curious about. Methods are pure and compiled, once for each shape."""
+    """Vision module, transition model and exploration policy in one. Methods are pure, and compiled once per shape."""
 
     vision: VisionModel
     transition: TransitionModel
@@ -30,7 +30,7 @@ class WorldModel(eqx.Module):
         return sizes_of(self.vision.config, self.action_size)
 
     def encode(self, images) -> Float[Array, "B K M"]:
-        """V_enc: images uint8 [B, H, W, 3] -> slots, one row an object, in no particular order."""
+        """V_enc: images uint8 [B, H, W, 3] -> slots [B, K, M], one row per object, in no particular order."""
         return self.vision.encode(self._checked(images))
 
     def masks(self, images) -> Float[Array, "B K H W"]:
@@ -43,12 +43,12 @@ class WorldModel(eqx.Module):
 
     @eqx.filter_jit
     def imagine(self, slots, actions) -> Imagined:
-        """T: slots [*N, K, M] and actions [*N, A] -> the slots one step later, and the error e_pred to expect."""
+        """T: slots [*N, K, M] and actions [*N, A] -> the slots one step later, and the predicted error e_pred."""
         return self.transition(jnp.asarray(slots, jnp.float32), jnp.asarray(actions, jnp.float32))
 
     @eqx.filter_jit
     def sample(self, slots: Float[Array, "B K M"], key: PRNGKeyArray) -> Float[Array, "B A"]:
-        """D: draw one action for each scene; uniform where there is no policy."""
+        """D: draw one action for each scene; uniformly if there is no exploration policy."""
         if self.exploration is None:
             return jax.random.uniform(key, (slots.shape[0], self.action_size))
         return self.exploration.sample(slots, self.action_size, key)
@@ -67,13 +67,13 @@ class WorldModel(eqx.Module):
 
     @eqx.filter_jit
     def deform(self, slots, u) -> Float[Array, "*B A"]:
-        """D without chance: steer u [*B, A] in [0, 1] to the nearest thing in slots [*B, K, M] worth a click."""
+        """D, deterministic: move the click of u [*B, A] to the nearest object in slots [*B, K, M] worth a click."""
         slots, u = jnp.asarray(slots, jnp.float32), jnp.asarray(u, jnp.float32)
         return u if self.exploration is None else self.exploration.deform(slots, u)
 
     @eqx.filter_jit
     def pixel_error(self, slots, images) -> Float[Array, " B"]:
-        """||V_dec(z) - x||^2 of slots [B, K, M] and images uint8 [B, H, W, 3], summed over pixels and colours."""
+        """Return ||V_dec(z) - x||^2, summed over pixels and colours: slots [B, K, M], images uint8 [B, H, W, 3]."""
         return transition.pixel_error(self.vision, jnp.asarray(slots, jnp.float32), jnp.asarray(images))
 
     def without_policy(self) -> "WorldModel":
@@ -90,12 +90,12 @@ class WorldModel(eqx.Module):
 
 
 def sizes_of(vision: VisionModelConfig, action_size: int) -> Sizes:
-    """State the sizes of a world model."""
+    """Return the sizes of a world model."""
     return Sizes(vision.slots, vision.latents, action_size, vision.size)
 
 
 class Kind(NamedTuple):
-    """A model that a world may have: its configuration and its class."""
+    """An entry of a registry: the configuration and the class of a model."""
 
     config: type
     model: type
