@@ -21,10 +21,11 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from cobra_rl.config import EXPLORE, TASK, VISION
+from cobra_rl.config import BASELINE, EXPLORE, TASK, VISION
 from cobra_rl.environments import Problem
 from cobra_rl.models.world import make_exploration, make_transition, make_vision
 from cobra_rl.phases import explore, task, vision
+from cobra_rl.phases.baseline import prepare_baseline
 from cobra_rl.runtime import checkpoint
 from cobra_rl.runtime.storage import explain
 from cobra_rl.runtime.weights import save_weights, sha256
@@ -40,7 +41,7 @@ Train = Callable[[Path], Any]  # trains in a folder; the same call resumes
 
 
 def phases(folder: Path) -> dict[str, Train]:
-    """The three phases on the smallest presets, each with two checkpoints; the world that they need is in `folder`."""
+    """The four phases on the smallest presets, each with two checkpoints; the world that they need is in `folder`."""
     env, problem = make("exploration"), Problem("goal_finding_new_shape")
     task.TaskPhase.save_every = task.TaskPhase.report_every = 4
 
@@ -48,10 +49,15 @@ def phases(folder: Path) -> dict[str, Train]:
         known = {"world": load_world(folder), "world_folder": folder}
         return task.solve(TASK["debug"], problem=problem, folder=place, steps=8, final=1, **known)
 
+    def learn_without_model(place: Path) -> Any:
+        config = dataclasses.replace(BASELINE["debug"], features="slots", policy="deformed")
+        return prepare_baseline(config, problem, place, steps=80, final=1, world_folder=folder).solve()
+
     return {
         "vision": lambda place: vision.train(VISION_CONFIG, env, place),
         "explore": lambda place: explore.train(EXPLORE_CONFIG, env, folder, place),
         "task": solve,
+        "baseline": learn_without_model,
     }
 
 

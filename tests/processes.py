@@ -25,13 +25,14 @@ _known: dict[str, tuple[dict[str, str], float]] = {}  # what a command leaves if
 
 
 def commands(world: Path) -> dict[str, list[str]]:
-    """The three phases as one types them, long enough to be killed on their way; `world` has what they build on."""
+    """The four phases as one types them, long enough to be killed on their way; `world` has what they build on."""
     often = ["--preset", "debug", "--steps", "16", "--config.evaluate-every", "4"]
     return {
         "vision": ["train", "vision", *often],
         "explore": ["train", "explore", *often, "--vision", str(world / "vision")],
         "task": ["solve", "goal_finding_new_shape", "--preset", "debug", "--world", str(world)]
         + ["--steps", "1200", "--final", "1"],
+        "baseline": ["baseline", "goal_finding_new_shape", "--preset", "debug", "--steps", "800", "--final", "1"],
     }
 
 
@@ -43,11 +44,12 @@ def start(command: list[str], folder: Path, first: str = "", code: str = ON_ONE_
 
 
 def whole(command: list[str], folder: Path) -> tuple[dict[str, str], float]:
-    """What a run leaves to which nothing happens, and how long it takes; each command is run once."""
+    """What a run leaves to which nothing happens, and how long it takes once its code is compiled."""
     key = " ".join(command)
     if key not in _known:
-        began, (code, output) = time.monotonic(), finished(start(command, folder / "whole"))
-        assert code == 0, output
+        for name in ("compiled", "whole"):
+            began, (code, output) = time.monotonic(), finished(start(command, folder / name))
+            assert code == 0, output
         _known[key] = faults.outcome(folder / "whole"), time.monotonic() - began
     return _known[key]
 
