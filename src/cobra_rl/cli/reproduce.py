@@ -48,9 +48,8 @@ class Reproduce:
     steps: Steps | None = None  # Rewarded steps per seed. Default: depends on the task, 600 to 2,000; 40 in debug.
     final: Episodes | None = None  # Greedy evaluation episodes in each mode. Default: 200; 4 in debug.
 
-    runtime: Runtime = (
-        "local"  # Train the tasks' seeds one after the other in this process, or in parallel with Ray (extra [ray]).
-    )
+    runtime: Runtime = "local"
+    """Train the tasks' seeds one after the other in this process, or in parallel with Ray (needs the extra [ray])."""
     workers: Workers = 2  # Number of seeds that Ray trains in parallel on this machine.
     address: str | None = None  # Address of a Ray cluster, such as auto; all machines must see the disk of --out.
 

@@ -33,7 +33,7 @@ class Solve(Learning):
     sparse: bool = False  # Sparse rewards: 1 on success, 0 before.
     predictor: Literal["reward", "value"] | None = None
     """Learn to predict the reward of a scene, or its value. Default: value with --sparse, else reward."""
-    exploration_policy: bool = True  # The planner samples from it; else from uniformly random actions (an ablation).
+    exploration_policy: bool = True  # Propose actions by the exploration policy; else uniformly at random (ablation).
     out: OutFolder | None = None
     """Output folder; with `all`, the parent of one folder per task. Default: runs/solve/TASK[-OPTIONS]."""
 
