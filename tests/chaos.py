@@ -1,15 +1,19 @@
 """`make chaos`: what may go wrong in a run goes wrong, and a table says what was tried and what was lost.
 
 Nothing may be lost: whatever happens to a run, the same command again ends as the run to which nothing happened, to
-the bit. Runs are of the debug presets, on one core, for two threads may differ in the last bits.
+the bit. Runs are of the debug presets, on one core, for two threads may differ in the last bits. On two cores two
+groups of parts (GROUPS) are tried side by side; Ray actors, which need both, come last.
 
     python tests/chaos.py [--short] [--only NAME ...] [--kills 30] [--seed 0] [--out results/chaos.json]
 """
 
 import argparse
+import functools
+import itertools
 import json
 import os
 import random
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,8 +21,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-if hasattr(os, "sched_setaffinity"):
-    os.sched_setaffinity(0, {random.choice(sorted(os.sched_getaffinity(0)))})
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+if CORES:
+    os.sched_setaffinity(0, {random.choice(CORES)})
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # compiling is most of the time
 
@@ -31,6 +36,7 @@ import toy
 from cobra_rl.runtime.cache import keep_compilations
 
 SHORT = ("crash toy", "damage toy", "disk toy", "crash explore")
+GROUPS = (("toy", "vision", "explore"), ("task", "baseline", "two processes", "output", "limited"))
 
 
 class Tried(NamedTuple):
@@ -52,8 +58,39 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the random times")
     parser.add_argument("--out", type=Path, help="where to write what came of it as JSON")
     options = parser.parse_args()
+    began = time.monotonic()
+    rows = try_parts(options) if options.only or options.short or len(CORES) < 2 else try_side_by_side(options)
+    show(rows, time.monotonic() - began)
+    if options.out:
+        record = {"command": "make chaos", "minutes": (time.monotonic() - began) / 60, "parts": rows}
+        options.out.write_text(json.dumps(record, indent=2) + "\n")
+    return int(any(row["lost"] for row in rows))
+
+
+def try_side_by_side(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Try each group of parts in a process and on a core of its own, then those that need all cores."""
+    told = ["--kills", str(options.kills), "--every", str(options.every), "--seed", str(options.seed)]
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for groups in (GROUPS, (("ray",),)):
+            outs = [Path(folder, f"{'-'.join(words)}.json") for words in groups]
+            running = [
+                subprocess.Popen(
+                    [sys.executable, __file__, *told, "--out", str(out), "--only", *words],
+                    preexec_fn=functools.partial(os.sched_setaffinity, 0, {core}),
+                )
+                for words, out, core in zip(groups, outs, itertools.cycle(CORES))
+            ]
+            for process, out in zip(running, outs, strict=True):
+                process.wait()
+                rows += json.loads(out.read_text())["parts"]  # if it is not there, the process said why
+    return rows
+
+
+def try_parts(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Try the parts that are asked for, one after the other."""
     keep_compilations()
-    rows, began = [], time.monotonic()
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
         for name, part in parts(Path(folder), options):
             if (options.only and not any(word in name for word in options.only)) or (
@@ -67,11 +104,7 @@ def main() -> int:
             lost = "; ".join(tried.lost) or "nothing"
             took = f"{seconds:.0f} s, {used:.0f} s of CPU"
             print(f"{name}: {tried.what}: {tried.tried} tried, lost: {lost} ({took})", flush=True)
-    show(rows, time.monotonic() - began)
-    if options.out:
-        record = {"command": "make chaos", "minutes": (time.monotonic() - began) / 60, "parts": rows}
-        options.out.write_text(json.dumps(record, indent=2) + "\n")
-    return int(any(row["lost"] for row in rows))
+    return rows
 
 
 def parts(folder: Path, options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Tried]]]:
