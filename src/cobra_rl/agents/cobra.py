@@ -22,6 +22,7 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, UInt8
 from cobra_rl.agents.base import Experience, Policy
 from cobra_rl.agents.planners import Choice, make_planner
 from cobra_rl.config import TaskConfig
+from cobra_rl.models.nets import averaged
 from cobra_rl.models.reward import Reward, Step, reward_loss, value_loss
 from cobra_rl.models.world import WorldModel
 from cobra_rl.runtime.run import Weights
@@ -169,7 +170,7 @@ class Cobra:
             updates, optimiser = adam.update(gradients, optimiser, latest)
             latest = eqx.apply_updates(latest, updates)
             share = jnp.minimum(config.average, count / (count + 10.0))  # at first, the average covers few weights
-            predictor = jax.tree.map(lambda old, new: share * old + (1.0 - share) * new, predictor, latest)
+            predictor = averaged(predictor, latest, share)
             return (predictor, latest, optimiser), value
 
         start, counts = (state.predictor, state.latest, state.optimiser), jnp.arange(config.updates, dtype=jnp.float32)

@@ -5,7 +5,7 @@ Weights start as a truncated normal of variance gain / fan_in, biases at zero (t
 
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -14,6 +14,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 RELU_GAIN = 2.0
+Tree = TypeVar("Tree")
 Loss = tuple[Float[Array, ""], dict[str, Array]]  # the loss, and metrics by name
 
 
@@ -53,6 +54,13 @@ class MLP(eqx.Module):
         for layer in self.layers[:-1]:
             x = jax.nn.relu(layer(x))
         return self.layers[-1](x)
+
+
+def averaged(average: Tree, weights: Tree, decay: Float[Array, ""] | float) -> Tree:
+    """Update an exponential moving average of weights."""
+    return jax.tree.map(
+        lambda old, new: decay * old + (1.0 - decay) * new if eqx.is_array(old) else old, average, weights
+    )
 
 
 _CHUNK = 8  # images in one weight-gradient convolution; larger batches are several times slower per image on a CPU

@@ -16,11 +16,11 @@ from cobra_rl.config import ExploreConfig
 from cobra_rl.evaluation.explore import explore_scores
 from cobra_rl.evaluation.vision import in_batches
 from cobra_rl.models.exploration import Exploration
-from cobra_rl.models.nets import Lattice
+from cobra_rl.models.nets import Lattice, averaged
 from cobra_rl.models.transition import TransitionModel, Transitions
 from cobra_rl.models.vision import VisionModel
 from cobra_rl.models.world import WorldModel, make_exploration, make_transition
-from cobra_rl.phases.schedules import at, averaged, check_memory, copied, on_devices, optimiser_of, over_devices
+from cobra_rl.phases.schedules import at, check_memory, copied, on_devices, optimiser_of, over_devices
 from cobra_rl.runtime.actors import Actors, LocalActors
 from cobra_rl.runtime.folder import open_run
 from cobra_rl.runtime.replay import Replay, ReplayState

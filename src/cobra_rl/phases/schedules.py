@@ -36,13 +36,6 @@ def optimiser_of(
     return optax.chain(optax.clip_by_global_norm(config.clip), optimiser) if config.clip else optimiser
 
 
-def averaged(average: Tree, weights: Tree, decay: float) -> Tree:
-    """Update an exponential moving average of weights."""
-    return jax.tree.map(
-        lambda old, new: decay * old + (1.0 - decay) * new if eqx.is_array(old) else old, average, weights
-    )
-
-
 def copied(tree: Tree) -> Tree:
     """Copy all arrays, since a compiled step donates its buffers and none may be shared."""
     # device_put needs no compilation for each shape

@@ -14,9 +14,10 @@ from jaxtyping import Array, PRNGKeyArray, UInt8
 from cobra_rl.config import Stage, VisionConfig
 from cobra_rl.environments import fewer_sprites
 from cobra_rl.evaluation.vision import in_batches, vision_scores
+from cobra_rl.models.nets import averaged
 from cobra_rl.models.vision import LossWeights, VisionModel, VisionModelConfig
 from cobra_rl.models.world import make_vision
-from cobra_rl.phases.schedules import at, averaged, copied, on_devices, optimiser_of, over_devices
+from cobra_rl.phases.schedules import at, copied, on_devices, optimiser_of, over_devices
 from cobra_rl.runtime.folder import open_run
 from cobra_rl.runtime.run import Report, Weights, run
 from cobra_rl.spriteworld.base import Environment
