@@ -30,7 +30,7 @@ from cobra_rl.agent import Agent, TaskSettings, WorldUsed
 from cobra_rl.environments import Problem
 from cobra_rl.models.exploration import ExplorationConfig
 from cobra_rl.models.monet import MonetConfig
-from cobra_rl.models.reward import RewardConfig
+from cobra_rl.models.reward import ObjectConfig, RelationConfig
 from cobra_rl.models.transition import LawConfig, TransitionConfig
 from cobra_rl.models.world import make_vision
 from cobra_rl.players import BaselineSettings, player_settings
@@ -99,7 +99,7 @@ SPRITE = SpriteDistribution()
 MADE = [
     config.VISION["debug"], config.EXPLORE["debug"], config.TASK["debug"], config.Stage(1.0, 2), MonetConfig(),
     config.BASELINE["debug"], config.BASELINE["debug"].networks,
-    TransitionConfig(), LawConfig(), ExplorationConfig(), RewardConfig(), Problem("sorting"), SPRITE,
+    TransitionConfig(), LawConfig(), ExplorationConfig(), RelationConfig(), ObjectConfig(), Problem("sorting"), SPRITE,
     EnvSpec("own", ((SPRITE,),), NoReward(), 5), FindGoal(), Clustering(((0.0, 0.1), (0.5, 0.6))), Sum((FindGoal(),)),
     TaskSettings(problem=Problem("sorting"), world=WorldUsed("abc")),
 ]  # fmt: skip
@@ -194,12 +194,12 @@ def damaged(path, data):
 @pytest.fixture(scope="module")
 def run(debug_world, tmp_path_factory):
     """A tiny agent as `Agent.save` leaves it."""
-    from cobra_rl.models.reward import Reward
+    from cobra_rl.models.reward import make_reward
 
     world = load_world(debug_world)
     task = config.TASK["debug"]
     agent = Agent(
-        world, Reward(task.reward, world.sizes.latents, jax.random.key(0)), task, Problem("sorting"), debug_world
+        world, make_reward(task.reward, world.sizes.latents, jax.random.key(0)), task, Problem("sorting"), debug_world
     )
     return agent.save(tmp_path_factory.mktemp("agents") / "run")
 

@@ -17,7 +17,7 @@ from cobra_rl.agents.cobra import CobraParams, choose_batch, cobra_policy, rewar
 from cobra_rl.bounds import Checked, Count, Often, Seed, Share, Width, conform, from_json
 from cobra_rl.config import TASK, TaskConfig
 from cobra_rl.environments import Problem, as_environment
-from cobra_rl.models.reward import Reward, RewardConfig
+from cobra_rl.models.reward import Reward, RewardConfig, make_reward
 from cobra_rl.models.world import WorldModel
 from cobra_rl.runtime.folder import open_run
 from cobra_rl.runtime.storage import read_json
@@ -148,7 +148,7 @@ class Agent:
         entries, where = read_config(path, "reward"), str(path / "config.json")
         latents = conform(Width, entries.pop("latents", None), f"{where}, latents,")
         reward_config = from_json(RewardConfig, entries, where)
-        like = eqx.filter_eval_shape(lambda key: Reward(reward_config, latents, key), jax.random.key(0))
+        like = eqx.filter_eval_shape(lambda key: make_reward(reward_config, latents, key), jax.random.key(0))
         predictor, known = load_weights(path, like, "reward"), load_world(place)
         if latents != known.sizes.latents:
             raise ValueError(f"{where} is of {latents} latents, and the world in {place} has {known.sizes.latents}.")

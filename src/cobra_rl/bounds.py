@@ -96,7 +96,7 @@ def from_json(kind: type[T], data: Any, where: str) -> T:
     """Load a dataclass from JSON data; missing entries take their defaults, and what does not fit is a ValueError.
 
     Args:
-        kind: A dataclass.
+        kind: A dataclass; if only a subclass of it has all the entries, it is that one that is loaded.
         data: What a JSON file holds.
         where: How a person calls that file, or the place in it.
 
@@ -105,6 +105,7 @@ def from_json(kind: type[T], data: Any, where: str) -> T:
     """
     if not isinstance(data, Mapping):
         raise ValueError(f"{where} must hold the entries of a {kind.__name__}, but it is {shown(data)}.")
+    kind = _kind_of(kind, data)
     hints = _hints(kind)
     if unknown := sorted(map(str, data.keys() - set(hints))):
         known = f"a {kind.__name__} must have only {', '.join(hints)}"
@@ -178,6 +179,11 @@ def _conform(hint: Any, value: Any, where: str) -> Any:
     elif origin is None:
         return _plain(hint, value)
     raise _Unfit
+
+
+def _kind_of(kind: type, data: Mapping) -> type:
+    """Return the dataclass or the first of its subclasses that has all the entries; if none has, the dataclass."""
+    return next((each for each in (kind, *kind.__subclasses__()) if data.keys() <= _hints(each).keys()), kind)
 
 
 def _any_of(choices: tuple, value: Any, where: str) -> Any:

@@ -13,7 +13,7 @@ from cobra_rl.bounds import Bounds, Checked, Count, NonNegative, Positive, Share
 from cobra_rl.models.actor_critic import ActorCriticConfig
 from cobra_rl.models.exploration import ExplorationConfig
 from cobra_rl.models.monet import MonetConfig
-from cobra_rl.models.reward import RewardConfig
+from cobra_rl.models.reward import ObjectConfig, RelationConfig, RewardConfig
 from cobra_rl.models.transition import LawConfig, TransitionConfig
 from cobra_rl.models.vision import VisionModelConfig
 
@@ -132,7 +132,7 @@ class TaskConfig(Checked):
     """The task phase: Algorithm 1. The defaults are the paper's, where it gives them."""
 
     agent: str = "cobra"  # the agent that learns: a name in AGENTS of phases/task.py
-    reward: RewardConfig = dataclasses.field(default_factory=RewardConfig)
+    reward: RewardConfig = dataclasses.field(default_factory=RelationConfig)
     planner: str = "one_step"  # the planner that chooses actions: a name in PLANNERS of agents/planners.py
     proposals: Batch = 128  # B: number of actions that the planner proposes
     depth: Few = 1  # steps that the planner `shooting` looks ahead
@@ -141,10 +141,8 @@ class TaskConfig(Checked):
     batch: Batch = 16  # remembered steps per gradient step
     learning_rate: Positive = 1e-3  # learning rate of the reward predictor
     weight_decay: NonNegative = 0.0  # weight decay of AdamW
-    difference_decay: NonNegative = 0.6  # weight decay of R_pair's weights on |z^i - z^j|, if reward.difference is set
-    average: Share = 0.0  # decay of the moving average of the weights that acts; 0: no average (the paper)
+    average: Share = 0.0  # decay of the weights' moving average, which is evaluated and saved; 0: none (the paper)
     dreams: Share = 0.0  # share of remembered scenes that are replaced by T's prediction of them (not in the paper)
-    shuffle: bool = False  # shuffle the slots of remembered scenes, since their order has no meaning
     reward_unit: Positive = 10.0  # rewards are divided by this for learning (not in the paper)
     reward_cap: float | None = None  # reward targets are clipped here; above it a task is solved anyway
     value: bool = False  # learn to predict values (for sparse rewards) instead of rewards
@@ -157,16 +155,15 @@ class TaskConfig(Checked):
 TASK: dict[str, TaskConfig] = {
     "paper": TaskConfig(),
     "laptop": TaskConfig(
-        reward=RewardConfig(whole=(), difference=True),
+        reward=ObjectConfig(),
         batch=32,
         average=0.995,
         dreams=0.5,
         learning_rate=3e-3,
         weight_decay=0.2,
-        shuffle=True,
         reward_cap=5.0,
     ),
-    "debug": TaskConfig(reward=RewardConfig(pair=(16, 16), whole=(16,)), proposals=8, updates=2, batch=4, memory=1000),
+    "debug": TaskConfig(reward=ObjectConfig(pair=(16,), thing=(16, 16)), proposals=8, updates=2, batch=4, memory=1000),
 }
 
 

@@ -14,7 +14,7 @@ from cobra_rl.models import component
 from cobra_rl.models.exploration import ExplorationConfig
 from cobra_rl.models.monet import Monet, MonetConfig
 from cobra_rl.models.nets import coordinates
-from cobra_rl.models.reward import Reward, RewardConfig
+from cobra_rl.models.reward import ObjectConfig, make_reward
 from cobra_rl.models.transition import LawConfig, Sizes, TransitionConfig
 from cobra_rl.models.vision import PLACE, Place, VisionModelConfig
 from cobra_rl.models.world import WorldModel, make_exploration, make_transition, make_vision
@@ -130,7 +130,7 @@ def test_a_world_of_other_sizes(vision, transition, net, action):
     assert world.deform(slots, actions).shape == (2, action)
     assert world.deform(slots[0], actions[0]).shape == (action,)
     assert world.pixel_error(slots, images).shape == (2,)
-    predictor = Reward(RewardConfig(pair=(8,), whole=(8,)), M, jax.random.key(2))
+    predictor = make_reward(ObjectConfig(pair=(8,), thing=(8,)), M, jax.random.key(2))
     assert predictor(imagined.slots).shape == (2,)
 
 

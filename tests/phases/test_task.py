@@ -13,7 +13,7 @@ from cobra_rl import Agent
 from cobra_rl.agents.base import Policy
 from cobra_rl.config import TASK
 from cobra_rl.environments import Problem, SparseReward
-from cobra_rl.models.reward import Reward
+from cobra_rl.models.reward import make_reward
 from cobra_rl.phases import solving
 from cobra_rl.phases.task import TaskPhase, solve
 from cobra_rl.runtime.folder import OtherRun
@@ -130,7 +130,7 @@ def test_a_sparse_reward_is_that_of_success():
 @pytest.fixture(scope="module")
 def agent(debug_world):
     config, world = TASK["debug"], load_world(debug_world)
-    predictor = Reward(config.reward, world.sizes.latents, jax.random.key(2))
+    predictor = make_reward(config.reward, world.sizes.latents, jax.random.key(2))
     return Agent(world, predictor, config, world_folder=debug_world)
 
 

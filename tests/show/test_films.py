@@ -12,7 +12,7 @@ from PIL import Image
 from cobra_rl.agent import Agent
 from cobra_rl.config import TASK
 from cobra_rl.evaluation.task import episodes, knowing, random_policy
-from cobra_rl.models.reward import Reward
+from cobra_rl.models.reward import make_reward
 from cobra_rl.show.figures.tasks import FILM_FRAMES, report_run
 from cobra_rl.show.films import PAUSE, film, film_random, picture, save_gif, watch
 from cobra_rl.show.results import RESULTS
@@ -45,7 +45,7 @@ class Lamp:
 def agent(debug_world):
     """Untrained and tiny: it compiles in a fraction of the time."""
     world = load_world(debug_world)
-    return Agent(world, Reward(TASK["debug"].reward, world.sizes.latents, jax.random.key(0)), TASK["debug"])
+    return Agent(world, make_reward(TASK["debug"].reward, world.sizes.latents, jax.random.key(0)), TASK["debug"])
 
 
 def test_any_environment_is_filmed():

@@ -23,7 +23,7 @@ from cobra_rl.agents.base import Experience, Policy
 from cobra_rl.agents.planners import Choice, make_planner
 from cobra_rl.config import TaskConfig
 from cobra_rl.models.nets import averaged
-from cobra_rl.models.reward import Reward, Step, reward_loss, value_loss
+from cobra_rl.models.reward import Reward, Step, make_reward, reward_loss, value_loss
 from cobra_rl.models.world import WorldModel
 from cobra_rl.runtime.run import Weights
 from cobra_rl.runtime.typed import to_json
@@ -49,8 +49,8 @@ class Memory(NamedTuple):
 class CobraState(NamedTuple):
     """The training state."""
 
-    predictor: Reward  # moving average of the weights; this one acts
-    latest: Reward  # current weights, which gradient steps change
+    predictor: Reward  # moving average of the weights, which is evaluated and saved
+    latest: Reward  # current weights, which gradient steps change and which choose actions in training
     target: Reward  # target network for bootstrapped values
     optimiser: Any
     memory: Memory
@@ -101,7 +101,7 @@ class Cobra:
 
     def init(self, key: PRNGKeyArray, frozen: WorldModel, observation: Float[Array, "K M"]) -> CobraState:
         """Start with a fresh predictor and an empty memory."""
-        predictor = Reward(self.config.reward, frozen.sizes.latents, key)
+        predictor = make_reward(self.config.reward, frozen.sizes.latents, key)
         latest, target = (jax.tree.map(jnp.copy, predictor) for _ in range(2))  # steps donate buffers
         optimiser = _adam(self.config).init(eqx.filter(predictor, eqx.is_array))
         reward = jnp.float32(0.0)
@@ -125,14 +125,14 @@ class Cobra:
     def explore(
         self, frozen: WorldModel, state: CobraState, observation: Float[Array, "K M"], key: PRNGKeyArray
     ) -> Float[Array, " A"]:
-        """Choose epsilon-greedily among the proposals.
+        """Choose epsilon-greedily among the proposals, by the latest weights: their average lags behind the rewards.
 
         With `wait_for_reward`, choose at random until the first reward: an untrained predictor would bias all actions.
         """
         epsilon = jnp.float32(self.config.epsilon)
         if self.config.wait_for_reward:
             epsilon = jnp.where(state.memory.steps.next_reward.any(), epsilon, 1.0)
-        return choose(self.config, self.params(frozen, state), observation, key, epsilon).action
+        return choose(self.config, CobraParams(frozen, state.latest), observation, key, epsilon).action
 
     def update(
         self, frozen: WorldModel, state: CobraState, experience: Experience, key: PRNGKeyArray
@@ -159,13 +159,12 @@ class Cobra:
 
         def update(carry, key_and_count):
             (predictor, latest, optimiser), (key, count) = carry, key_and_count
-            rows_key, order_key, dream_key = jax.random.split(key, 3)
+            rows_key, dream_key = jax.random.split(key)
             rows = jax.random.randint(rows_key, (config.batch,), 0, rows_filled)
             batch = jax.tree.map(lambda column: column[rows], state.memory.steps)
             if config.dreams:
                 dreams = jax.random.bernoulli(dream_key, config.dreams, (config.batch, 1, 1))
                 batch = batch._replace(next_slots=jnp.where(dreams, state.memory.imagined[rows], batch.next_slots))
-            batch = shuffle_slots(batch, order_key) if config.shuffle else batch
             value, gradients = jax.value_and_grad(loss)(latest, batch)
             updates, optimiser = adam.update(gradients, optimiser, latest)
             latest = eqx.apply_updates(latest, updates)
@@ -189,25 +188,4 @@ class Cobra:
 
 
 def _adam(config: TaskConfig) -> optax.GradientTransformation:
-    """Make AdamW with a separate decay for the weights on slot differences, which only some tasks need."""
-
-    def decay(weights: Reward) -> Reward:
-        plain = jax.tree.map(lambda _: config.weight_decay, weights)
-        if weights.apart is None:
-            return plain
-        return eqx.tree_at(lambda decay: decay.apart, plain, config.difference_decay)
-
-    def add_decayed(updates: Reward, state: optax.EmptyState, params: Reward) -> tuple[Reward, optax.EmptyState]:
-        shrunk = jax.tree.map(lambda update, weight, rate: update + rate * weight, updates, params, decay(params))
-        return shrunk, state
-
-    decayed = optax.GradientTransformation(lambda _: optax.EmptyState(), add_decayed)  # pyright: ignore
-    return optax.chain(optax.scale_by_adam(), decayed, optax.scale_by_learning_rate(config.learning_rate))
-
-
-def shuffle_slots(batch: Step, key: PRNGKeyArray) -> Step:
-    """Permute the slots of each step at random, in the same way before and after the action."""
-    keys = jax.random.split(key, batch.reward.shape[0])
-    order = jax.vmap(lambda key: jax.random.permutation(key, batch.slots.shape[1]))(keys)[..., None]
-    slots, after = (jnp.take_along_axis(part, order, axis=1) for part in (batch.slots, batch.next_slots))
-    return batch._replace(slots=slots, next_slots=after)
+    return optax.adamw(config.learning_rate, weight_decay=config.weight_decay)

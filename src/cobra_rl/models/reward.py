@@ -1,14 +1,21 @@
-"""The reward predictor R, or value predictor V: a relation network over pairs of slots.
+"""The reward predictor R, or value predictor V. It is all that is trained in a task; everything else is frozen.
+
+The paper's predictor is a relation network over pairs of slots, `RelationReward` (its appendix "Reward Predictor"):
 
     R(z) = R_global( sum_{i<j} R_pair(z^i, z^j) )
 
-It is all that is trained in a task; everything else is frozen (the paper's appendices "Reward Predictor" and "Sparse
-rewards"). With `difference`, which is ours, R_pair also reads |z^i - z^j|. It then need not learn for each pair of
-colours anew how similar and how far apart two objects are, and tasks about similarity generalise to unseen colours.
-The weights of this difference are initialised to zero.
+Ours, `ObjectReward`, for preset laptop, adds up what each object is worth by itself and what two objects are worth to
+each other by how they differ. It is the same for all orders of the slots, and learns from fewer rewards:
+
+    R(z) = sum_k R_thing(z^k) + sum_{i<j} w_i w_j R_pair(|z^i - z^j|),   w_k = |z^k|^2 / (1 + |z^k|^2)
+
+A reward for one target then holds for two, and what "alike" and "near" are worth holds for unseen colours and places.
+An empty slot, whose latents are zero, is part of no pair. What it cannot express is a wish about two particular
+objects that is no sum of the two parts, such as red near blue and anything else apart.
 """
 
-from collections.abc import Callable
+import abc
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
@@ -25,40 +32,91 @@ from cobra_rl.models.transition import Imagined
 
 @dataclass(frozen=True)
 class RewardConfig(Checked):
-    """The reward predictor, a relation network. The class defaults are the paper's; presets may override them."""
+    """What every reward predictor has."""
 
     pair: Annotated[tuple[Width, ...], Bounds(1, 16)] = (128, 128)  # widths of the layers of R_pair
+
+
+@dataclass(frozen=True)
+class RelationConfig(RewardConfig):
+    """The paper's reward predictor, a relation network."""
+
     whole: Layers = (128,)  # widths of the hidden layers of R_global
-    difference: bool = False  # R_pair also reads the difference |z^i - z^j| of its two slots (not in the paper)
+
+
+@dataclass(frozen=True)
+class ObjectConfig(RewardConfig):
+    """Our reward predictor: a sum over objects and over how pairs of them differ."""
+
+    pair: Annotated[tuple[Width, ...], Bounds(1, 16)] = (64, 64)  # widths of the layers of R_pair
+    thing: Layers = (128, 128)  # widths of the hidden layers of R_thing
 
 
 class Reward(eqx.Module):
-    """The reward predictor R, or the value predictor V."""
+    """Base class of reward predictors R, or value predictors V."""
+
+    config: eqx.AbstractVar[RewardConfig]
+
+    @abc.abstractmethod
+    def __call__(self, slots: Float[Array, "*N K M"]) -> Float[Array, "*N"]:
+        """Predict the reward, or the value, of scenes."""
+
+
+class RelationReward(Reward):
+    """The paper's relation network."""
 
     pair: MLP
     whole: MLP
-    apart: Float[Array, "M F"] | None  # weights of |z^i - z^j| in the first layer of R_pair
-    config: RewardConfig = eqx.field(static=True)
+    config: RelationConfig = eqx.field(static=True)
 
-    def __init__(self, config: RewardConfig, latents: int, key: PRNGKeyArray):
+    def __init__(self, config: RelationConfig, latents: int, key: PRNGKeyArray):
         pair_key, whole_key = jax.random.split(key)
         self.pair = MLP((2 * latents, *config.pair), pair_key, last_gain=2.0)
         self.whole = MLP((config.pair[-1], *config.whole, 1), whole_key, last_gain=0.1)
-        self.apart = jnp.zeros((latents, config.pair[0])) if config.difference else None
-        self.config = config
+        self.config = config  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __call__(self, slots: Float[Array, "*N K M"]) -> Float[Array, "*N"]:
-        """Predict the reward, or the value, of scenes."""
+        """Predict the reward, or the value, of scenes; the first layer reads each slot once, not once per pair."""
         i, j = np.triu_indices(slots.shape[-2], k=1)
         first, *others = self.pair.layers
         left, right = jnp.split(first.weight, 2)
         hidden = (slots @ left)[..., i, :] + (slots @ right)[..., j, :] + first.bias  # W (z^i, z^j)
-        if self.apart is not None:
-            hidden += jnp.abs(slots[..., i, :] - slots[..., j, :]) @ self.apart
         for layer in others:
             hidden = layer(jax.nn.relu(hidden))
-        hidden = jax.nn.relu(hidden)
-        return self.whole(hidden.sum(-2))[..., 0]
+        return self.whole(jax.nn.relu(hidden).sum(-2))[..., 0]
+
+
+class ObjectReward(Reward):
+    """Our predictor: what each object is worth by itself, and two objects by how they differ."""
+
+    thing: MLP
+    pair: MLP
+    config: ObjectConfig = eqx.field(static=True)
+
+    def __init__(self, config: ObjectConfig, latents: int, key: PRNGKeyArray):
+        thing_key, pair_key = jax.random.split(key)
+        self.thing = MLP((latents, *config.thing, 1), thing_key, last_gain=0.1)
+        self.pair = MLP((latents, *config.pair, 1), pair_key, last_gain=0.01)
+        self.config = config  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __call__(self, slots: Float[Array, "*N K M"]) -> Float[Array, "*N"]:
+        """Predict the reward, or the value, of scenes."""
+        i, j = np.triu_indices(slots.shape[-2], k=1)
+        square = jnp.sum(slots**2, -1)
+        exists = square / (1.0 + square)
+        pairs = self.pair(jnp.abs(slots[..., i, :] - slots[..., j, :]))[..., 0]
+        return self.thing(slots)[..., 0].sum(-1) + (exists[..., i] * exists[..., j] * pairs).sum(-1)
+
+
+REWARDS: Mapping[type, type[Reward]] = {RelationConfig: RelationReward, ObjectConfig: ObjectReward}
+
+
+def make_reward(config: RewardConfig, latents: int, key: PRNGKeyArray) -> Reward:
+    """Build the predictor of a configuration with fresh weights, for slots with this many latents."""
+    if type(config) not in REWARDS:
+        known = ", ".join(known.__name__ for known in REWARDS)
+        raise ValueError(f"No predictor is registered for {type(config).__name__}; there is one for each of {known}.")
+    return REWARDS[type(config)](config, latents, key)  # pyright: ignore[reportCallIssue]
 
 
 def reward_loss(model: Reward, slots: Float[Array, "B K M"], reward: Float[Array, " B"]) -> Loss:
