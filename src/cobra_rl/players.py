@@ -3,13 +3,13 @@
 import functools
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal
 
 import equinox as eqx
 import jax
 
 from cobra_rl.agent import Agent, RunSettings, TaskSettings, WorldUsed, recorded, world_of
-from cobra_rl.agents.base import Params, Policy
+from cobra_rl.agents.base import Policy
 from cobra_rl.agents.mpo import MpoParams, mpo_policy
 from cobra_rl.bounds import conform, from_json
 from cobra_rl.config import BaselineConfig
@@ -21,36 +21,6 @@ from cobra_rl.runtime.weights import load_weights, read_config
 from cobra_rl.worlds import load_world
 
 KINDS = {"task": "reward", "baseline": "actor_critic"}  # the kind of weights that a seed saves, by the phase of its run
-
-
-@runtime_checkable
-class Player(Protocol):
-    """An agent that has learnt a task, of any kind."""
-
-    @property
-    def policy(self) -> Policy:
-        """The greedy policy."""
-        ...
-
-    @property
-    def params(self) -> Params:
-        """The parameters of `policy`."""
-        ...
-
-    @property
-    def problem(self) -> Problem | None:
-        """The problem that it learnt, if known."""
-        ...
-
-    @property
-    def world(self) -> WorldModel | None:
-        """The world model that it uses, or None."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """The name of what it learnt, for folders and films."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +60,9 @@ class BaselinePlayer:
     def name(self) -> str:
         """The name of the task, with that of the baseline."""
         return self.problem.name(agent=self.config.name)
+
+
+Player = Agent | BaselinePlayer  # any agent that has learnt a task: its policy, params, problem, world and name
 
 
 def load_player(run: str | Path, seed: int | None = None, world: str | Path | None = None) -> Player:
