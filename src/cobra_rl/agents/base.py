@@ -81,14 +81,14 @@ def begin(agent: Agent, env: Environment, frozen: Any, key: PRNGKeyArray) -> Pla
     """Start an agent with a fresh state in a fresh episode; `frozen` is what it uses without changing it."""
     key, reset_key, agent_key = jax.random.split(key, 3)
     env_state, image = _compiled_env(env)[0](reset_key)
-    observation = _compiled_agent(agent)[0](frozen, image)
+    observation = compiled_agent(agent)[0](frozen, image)
     return Playing(env_state, observation, jnp.float32(0.0), agent.init(agent_key, frozen, observation), key)
 
 
 def step(agent: Agent, env: Environment, frozen: Any, state: Playing) -> tuple[Playing, Outcome, dict]:
     """Take one step and learn from it; return the next state (the old one is donated), the outcome, and metrics."""
     initial, advance = _compiled_env(env)
-    observe, explore, update = _compiled_agent(agent)
+    observe, explore, update = compiled_agent(agent)
     key, act_key, step_key, reset_key, learn_key = jax.random.split(state.key, 5)
     action = explore(frozen, state.agent, state.observation, act_key)
     after = advance(step_key, state.env, action)
@@ -119,8 +119,11 @@ def _compiled_env(env: Environment) -> tuple[Callable, Callable]:
 
 
 @functools.cache
-def _compiled_agent(agent: Agent) -> tuple[Callable, Callable, Callable]:
-    """Compile the functions of an agent; `update` reuses the memory of the state that it gets (donation)."""
+def compiled_agent(agent: Agent) -> tuple[Callable, Callable, Callable]:
+    """Compile `observe`, `explore` and `update` of an agent; `update` takes ((frozen, experience, key), state).
+
+    It reuses the memory of the state that it gets (donation).
+    """
 
     def update(given: tuple, state: Any):
         frozen, experience, key = given

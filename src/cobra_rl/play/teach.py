@@ -6,8 +6,6 @@ judges scenes from 1 (bad) to 5 (as wanted), and the judgement is the reward of 
 
 import abc
 import dataclasses
-import functools
-from collections.abc import Callable
 from pathlib import Path
 
 import equinox as eqx
@@ -17,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from cobra_rl.agent import Agent
-from cobra_rl.agents.base import Experience, begin, step
+from cobra_rl.agents.base import Experience, begin, compiled_agent, step
 from cobra_rl.agents.cobra import Cobra, CobraState
 from cobra_rl.config import TASK
 from cobra_rl.environments import Problem
@@ -121,7 +119,7 @@ class JudgedLearner(Learner):
 
     def __init__(self, world: WorldModel, spec: EnvSpec, seed: int, predictor: Reward | None = None):
         super().__init__(world, spec)
-        self._update = _compiled_update(Cobra(dataclasses.replace(CONFIG, updates=UPDATES)))
+        self._update = compiled_agent(Cobra(dataclasses.replace(CONFIG, updates=UPDATES)))[2]
         self._key = jax.random.key(seed)
         nothing = jnp.zeros((world.sizes.slots, world.sizes.latents))
         self._state = _resumed(self.cobra.init(self._key, world, nothing), predictor)
@@ -145,7 +143,7 @@ class JudgedLearner(Learner):
         before, action = self._before or (slots, [0.5] * self.world.sizes.action)
         reward, nothing = jnp.float32(reward_of(judgement)), jnp.float32(0.0)
         experience = Experience(before, nothing, jnp.asarray(action), slots, reward, jnp.bool_(False))
-        self._state = self._update((self.world, experience, self._fresh_key()), self.state)
+        self._state, _ = self._update((self.world, experience, self._fresh_key()), self.state)
         self.count += 1
         self.curve.append((self.count, judgement))
         self._tries = self._tries + 1 if self._before else 0
@@ -168,14 +166,3 @@ def _resumed(state: CobraState, predictor: Reward | None) -> CobraState:
         return state
     copies = (jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, predictor) for _ in range(3))
     return state._replace(predictor=next(copies), latest=next(copies), target=next(copies))
-
-
-@functools.cache
-def _compiled_update(cobra: Cobra) -> Callable[..., CobraState]:
-    """Compile learning once for all judged learners; it uses the state up that it is given."""
-
-    def update(given: tuple, state: CobraState) -> CobraState:
-        world, experience, key = given
-        return cobra.update(world, state, experience, key)[0]
-
-    return eqx.filter_jit(update, donate="all-except-first")
