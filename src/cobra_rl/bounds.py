@@ -14,6 +14,7 @@ import reprlib
 import types
 import typing
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union
@@ -166,7 +167,9 @@ def _conform(hint: Any, value: Any, where: str) -> Any:
         if isinstance(value, str | int | bool) and value in arguments:
             return value
     elif origin in (Union, types.UnionType):
-        return _any_of(arguments, value, where)
+        for choice in arguments:
+            with suppress(_Unfit):
+                return _conform(choice, value, where)
     elif origin is tuple and isinstance(value, list | tuple):
         kinds = arguments[:1] * len(value) if arguments[1:] == (...,) else arguments
         if len(kinds) == len(value):
@@ -177,15 +180,6 @@ def _conform(hint: Any, value: Any, where: str) -> Any:
         return from_json(hint, value, where)
     elif origin is None:
         return _plain(hint, value)
-    raise _Unfit
-
-
-def _any_of(choices: tuple, value: Any, where: str) -> Any:
-    for choice in choices:
-        try:
-            return _conform(choice, value, where)
-        except _Unfit:
-            continue
     raise _Unfit
 
 

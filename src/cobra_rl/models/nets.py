@@ -3,6 +3,7 @@
 Weights start as a truncated normal of variance gain / fan_in, biases at zero (the paper gives no variance).
 """
 
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
@@ -71,8 +72,9 @@ def convolve(x: Array, kernel: Array, stride: int = 1, padding: str = "SAME") ->
     return lax.conv_general_dilated(x, kernel, (stride, stride), padding, dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
 
-def _unstrided(x: Array, kernel: Array, padding: str = "SAME") -> Array:
-    """Convolve with stride 1; the weight gradient is summed over chunks of the batch (see below)."""
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _chunked_convolve(x: Array, kernel: Array, padding: str = "SAME") -> Array:
+    """Convolve with stride 1; the weight gradient is summed over chunks of the batch."""
     return convolve(x, kernel, padding=padding)
 
 
@@ -90,7 +92,6 @@ def _chunked_backward(padding: str, residuals: tuple[Array, Array], grad: Array)
     return pull_x(grad)[0], grad_kernel
 
 
-_chunked_convolve = jax.custom_vjp(_unstrided, nondiff_argnums=(2,))
 _chunked_convolve.defvjp(_chunked_forward, _chunked_backward)
 
 
