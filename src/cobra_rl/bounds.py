@@ -13,7 +13,7 @@ import os
 import reprlib
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +77,10 @@ class Checked:
 
     def __post_init__(self) -> None:
         check(self, lambda field: f"{field} of {type(self).__name__}")
+
+    def __rich_repr__(self) -> Iterator[tuple[str, Any, Any]]:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            yield field.name, getattr(self, field.name), field.default  # `rich.pretty` leaves defaults out
 
 
 def check(made: Any, name: Callable[[str], str]) -> None:
