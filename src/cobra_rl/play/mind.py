@@ -28,6 +28,9 @@ SLIDER = 3.0  # latents are shown from -SLIDER to SLIDER
 
 Slots = Float[Array, "K M"]
 
+push = eqx.filter_jit(select_move)  # do in truth what an action says
+picture = eqx.filter_jit(draw)  # a scene as the agent gets it
+
 
 class Seen(NamedTuple):
     """A scene as the agent sees it."""
@@ -113,18 +116,6 @@ def plan(wish: Wish, world: WorldModel, slots: Slots, key: PRNGKeyArray, epsilon
 def act(policy: Policy, params: Params, image: UInt8[Array, "H W 3"], key: PRNGKeyArray) -> Float[Array, " A"]:
     """Let any policy act on a picture."""
     return policy.act(params, image[None], key[None])[0]
-
-
-@eqx.filter_jit
-def push(sprites: Sprites, action: Float[Array, " 4"], noise: float, key: PRNGKeyArray) -> tuple[Sprites, Array]:
-    """Do in truth what an action says; also return the index of the sprite that moved, or -1."""
-    return select_move(key, sprites, action, noise)
-
-
-@eqx.filter_jit
-def picture(sprites: Sprites, size: int) -> UInt8[Array, "H W 3"]:
-    """Draw a scene as the agent gets it."""
-    return draw(sprites, size)
 
 
 def slot_at(masks: UInt8[np.ndarray, "K H W"], x: float, y: float) -> int:

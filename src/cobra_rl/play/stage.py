@@ -115,7 +115,7 @@ class Stage:
         """Push, and tell what was imagined beside what happened."""
         foreseen = mind.foresee(self.world, self.slots, jnp.asarray(action))
         key, before = self.fresh_key(), self.factors
-        after, moved = mind.push(self.sprites, jnp.asarray(action), self.env.spec.motion_noise, key)
+        after, moved = mind.push(key, self.sprites, jnp.asarray(action), self.env.spec.motion_noise)
         moved, places = int(moved), mind.rounded(after.position, 4)
         place = dict(zip("xy", places[moved], strict=True))
         scene = self.set_scene([sprite | place if n == moved else sprite for n, sprite in enumerate(before)])
