@@ -78,10 +78,6 @@ def _chunked_convolve(x: Array, kernel: Array, padding: str = "SAME") -> Array:
     return convolve(x, kernel, padding=padding)
 
 
-def _chunked_forward(x: Array, kernel: Array, padding: str) -> tuple[Array, tuple[Array, Array]]:
-    return convolve(x, kernel, padding=padding), (x, kernel)
-
-
 def _chunked_backward(padding: str, residuals: tuple[Array, Array], grad: Array) -> tuple[Array, Array]:
     x, kernel = residuals
     _, pull_x = jax.vjp(lambda x: convolve(x, kernel, padding=padding), x)
@@ -92,7 +88,7 @@ def _chunked_backward(padding: str, residuals: tuple[Array, Array], grad: Array)
     return pull_x(grad)[0], grad_kernel
 
 
-_chunked_convolve.defvjp(_chunked_forward, _chunked_backward)
+_chunked_convolve.defvjp(lambda x, kernel, padding: (convolve(x, kernel, 1, padding), (x, kernel)), _chunked_backward)
 
 
 class Conv(eqx.Module):
@@ -115,15 +111,8 @@ class Conv(eqx.Module):
         return convolve(x, self.kernel, self.stride, self.padding) + self.bias
 
 
-class Block(eqx.Module):
-    """A block of MONet's U-Net: 3x3 convolution without a bias, instance normalisation with one, ReLU."""
-
-    kernel: Float[Array, "3 3 I O"]
-    bias: Float[Array, " O"]
-
-    def __init__(self, n_in: int, n_out: int, key: PRNGKeyArray):
-        self.kernel = _truncated_normal(key, (3, 3, n_in, n_out), 9 * n_in, RELU_GAIN)
-        self.bias = jnp.zeros(n_out)
+class Block(Conv):
+    """A block of MONet's U-Net: 3x3 convolution, then instance normalisation, then the bias and ReLU."""
 
     def __call__(self, x: Float[Array, "B H W I"]) -> Float[Array, "B H W O"]:
         """Apply the block without the resizing that MONet counts as its end; the U-Net does that."""
