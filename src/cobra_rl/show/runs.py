@@ -54,7 +54,8 @@ def print_runs(lines: list[RunLine], folder: Path) -> None:
 
 
 def _read_run(folder: Path) -> RunLine:
-    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(_last_change(folder)))
+    written = (folder / RECORD, *folder.rglob(LOG), *folder.rglob("step_*"))
+    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(max(path.stat().st_mtime for path in written)))
     held = holder(folder)
     if held is not None:
         since = held.rpartition("since ")[2][:16] or since
@@ -141,7 +142,3 @@ def _lost_world(folder: Path, settings: Mapping[str, Any]) -> str:
     path = str(world.get("path", "shipped"))
     places = (folder / "world" / "world.json", Path(path, "world.json"))
     return "" if path == "shipped" or any(place.exists() for place in places) else f"its world is gone: {path}"
-
-
-def _last_change(folder: Path) -> float:
-    return max(path.stat().st_mtime for path in (folder / RECORD, *folder.rglob(LOG), *folder.rglob("step_*")))
