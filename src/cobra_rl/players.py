@@ -3,7 +3,7 @@
 import functools
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -38,28 +38,14 @@ class BaselineSettings(RunSettings):
             raise ValueError(f"agent and world must be those of config, which is {self.config.name}")
 
 
-@dataclass(frozen=True)
-class BaselinePlayer:
+class BaselinePlayer(NamedTuple):
     """A baseline that has learnt a task; it acts by the mean of its policy."""
 
+    policy: Policy  # the greedy policy
     params: MpoParams
     problem: Problem
-    config: BaselineConfig
-
-    @property
-    def policy(self) -> Policy:
-        """The greedy policy."""
-        return mpo_policy(self.config)
-
-    @property
-    def world(self) -> WorldModel | None:
-        """The world model that it uses, or None."""
-        return self.params.world
-
-    @property
-    def name(self) -> str:
-        """The name of the task, with that of the baseline."""
-        return self.problem.name(agent=self.config.name)
+    world: WorldModel | None  # the world model that it uses, or None
+    name: str  # of the task, with that of the baseline
 
 
 Player = Agent | BaselinePlayer  # any agent that has learnt a task: its policy, params, problem, world and name
@@ -88,7 +74,8 @@ def load_player(run: str | Path, seed: int | None = None, world: str | Path | No
         raise ValueError(f"{where} is not of the run {folder}: its configuration or its sizes are others.")
     make = functools.partial(ActorCritic, config.networks, sizes, config.features == "pixels")
     networks = load_weights(path, eqx.filter_eval_shape(make, jax.random.key(0)), KINDS["baseline"])
-    return BaselinePlayer(MpoParams(known, networks), settings.problem, config)
+    name = settings.problem.name(agent=config.name)
+    return BaselinePlayer(mpo_policy(config), MpoParams(known, networks), settings.problem, known, name)
 
 
 def player_settings(run: str | Path) -> TaskSettings | BaselineSettings:
