@@ -32,15 +32,6 @@ push = eqx.filter_jit(select_move)  # do in truth what an action says
 picture = eqx.filter_jit(draw)  # a scene as the agent gets it
 
 
-class Seen(NamedTuple):
-    """A scene as the agent sees it."""
-
-    slots: Slots
-    masks: UInt8[np.ndarray, "K H W"]
-    image: UInt8[np.ndarray, "H W 3"]  # V_dec of the slots
-    components: UInt8[np.ndarray, "K H W 3"]  # each slot's own picture, where it is seen
-
-
 class Foreseen(NamedTuple):
     """A push as T imagines it."""
 
@@ -54,12 +45,9 @@ def look(world: WorldModel, sprites: Sprites) -> Slots:
     return world.encode(picture(sprites, world.sizes.image)[None])[0]
 
 
-def inspect(world: WorldModel, sprites: Sprites) -> Seen:
-    """See a scene in full: slots, masks, and what the decoder makes of each slot."""
-    image = picture(sprites, world.sizes.image)[None]
-    slots = world.encode(image)
-    scene, components = redraw(world, slots[0])
-    return Seen(slots[0], to_bytes(world.masks(image)[0]), scene, components)
+def masks(world: WorldModel, sprites: Sprites) -> UInt8[np.ndarray, "K H W"]:
+    """Draw a scene and tell where the agent sees each slot."""
+    return to_bytes(world.masks(picture(sprites, world.sizes.image)[None])[0])
 
 
 @eqx.filter_jit
