@@ -1,9 +1,9 @@
 """The runs of a folder at a glance: what they are, how far and how good, since when; damaged and running ones too."""
 
 import json
-import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -122,17 +122,11 @@ def _scores(path: Path) -> list[float]:
 
 def _latest(log: Path, field: str) -> float | None:
     """Return the last value of a metric in a log that may be damaged."""
-    try:
-        text = log.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    for line in reversed(text.splitlines()):
-        if not re.search(rf'"{field}": *[-\d.]', line):
-            continue
-        try:
-            return float(json.loads(line)[field])
-        except (ValueError, TypeError, KeyError):
-            continue
+    with suppress(OSError):
+        for line in reversed(log.read_text(encoding="utf-8", errors="replace").splitlines()):
+            with suppress(ValueError, TypeError, KeyError, RecursionError):
+                if isinstance(value := json.loads(line)[field], int | float):
+                    return float(value)
     return None
 
 
