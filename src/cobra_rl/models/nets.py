@@ -3,7 +3,6 @@
 Weights start as a truncated normal of variance gain / fan_in, biases at zero (the paper gives no variance).
 """
 
-import functools
 import itertools
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
@@ -72,9 +71,8 @@ def convolve(x: Array, kernel: Array, stride: int = 1, padding: str = "SAME") ->
     return lax.conv_general_dilated(x, kernel, (stride, stride), padding, dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def _chunked_convolve(x: Array, kernel: Array, padding: str = "SAME") -> Array:
-    """Convolve with stride 1; the weight gradient is summed over chunks of the batch."""
+def _unstrided(x: Array, kernel: Array, padding: str = "SAME") -> Array:
+    """Convolve with stride 1; the weight gradient is summed over chunks of the batch (see below)."""
     return convolve(x, kernel, padding=padding)
 
 
@@ -88,6 +86,7 @@ def _chunked_backward(padding: str, residuals: tuple[Array, Array], grad: Array)
     return pull_x(grad)[0], grad_kernel
 
 
+_chunked_convolve = jax.custom_vjp(_unstrided, nondiff_argnums=(2,))
 _chunked_convolve.defvjp(lambda x, kernel, padding: (convolve(x, kernel, 1, padding), (x, kernel)), _chunked_backward)
 
 
@@ -111,8 +110,15 @@ class Conv(eqx.Module):
         return convolve(x, self.kernel, self.stride, self.padding) + self.bias
 
 
-class Block(Conv):
-    """A block of MONet's U-Net: 3x3 convolution, then instance normalisation, then the bias and ReLU."""
+class Block(eqx.Module):
+    """A block of MONet's U-Net: 3x3 convolution without a bias, instance normalisation with one, ReLU."""
+
+    kernel: Float[Array, "3 3 I O"]
+    bias: Float[Array, " O"]
+
+    def __init__(self, n_in: int, n_out: int, key: PRNGKeyArray):
+        self.kernel = _truncated_normal(key, (3, 3, n_in, n_out), 9 * n_in, RELU_GAIN)
+        self.bias = jnp.zeros(n_out)
 
     def __call__(self, x: Float[Array, "B H W I"]) -> Float[Array, "B H W O"]:
         """Apply the block without the resizing that MONet counts as its end; the U-Net does that."""
