@@ -28,7 +28,7 @@ SLIDER = 3.0  # latents are shown from -SLIDER to SLIDER
 
 Slots = Float[Array, "K M"]
 
-push = eqx.filter_jit(select_move)  # do in truth what an action says
+push = eqx.filter_jit(select_move)  # do in truth what an action says; also tell which sprite moved, or -1
 picture = eqx.filter_jit(draw)  # a scene as the agent gets it
 
 
