@@ -13,7 +13,8 @@ import os
 import reprlib
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union
@@ -76,6 +77,10 @@ class Checked:
 
     def __post_init__(self) -> None:
         check(self, lambda field: f"{field} of {type(self).__name__}")
+
+    def __rich_repr__(self) -> Iterator[tuple[str, Any, Any]]:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            yield field.name, getattr(self, field.name), field.default  # `rich.pretty` leaves defaults out
 
 
 def check(made: Any, name: Callable[[str], str]) -> None:
@@ -167,7 +172,9 @@ def _conform(hint: Any, value: Any, where: str) -> Any:
         if isinstance(value, str | int | bool) and value in arguments:
             return value
     elif origin in (Union, types.UnionType):
-        return _any_of(arguments, value, where)
+        for choice in arguments:
+            with suppress(_Unfit):
+                return _conform(choice, value, where)
     elif origin is tuple and isinstance(value, list | tuple):
         kinds = arguments[:1] * len(value) if arguments[1:] == (...,) else arguments
         if len(kinds) == len(value):
@@ -184,15 +191,6 @@ def _conform(hint: Any, value: Any, where: str) -> Any:
 def _kind_of(kind: type, data: Mapping) -> type:
     """Return the dataclass or the first of its subclasses that has all the entries; if none has, the dataclass."""
     return next((each for each in (kind, *kind.__subclasses__()) if data.keys() <= _hints(each).keys()), kind)
-
-
-def _any_of(choices: tuple, value: Any, where: str) -> Any:
-    for choice in choices:
-        try:
-            return _conform(choice, value, where)
-        except _Unfit:
-            continue
-    raise _Unfit
 
 
 def _plain(hint: type, value: Any) -> Any:

@@ -3,13 +3,13 @@
 import functools
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, NamedTuple
 
 import equinox as eqx
 import jax
 
 from cobra_rl.agent import Agent, RunSettings, TaskSettings, WorldUsed, recorded, world_of
-from cobra_rl.agents.base import Params, Policy
+from cobra_rl.agents.base import Policy
 from cobra_rl.agents.mpo import MpoParams, mpo_policy
 from cobra_rl.bounds import conform, from_json
 from cobra_rl.config import BaselineConfig
@@ -21,36 +21,6 @@ from cobra_rl.runtime.weights import load_weights, read_config
 from cobra_rl.worlds import load_world
 
 KINDS = {"task": "reward", "baseline": "actor_critic"}  # the kind of weights that a seed saves, by the phase of its run
-
-
-@runtime_checkable
-class Player(Protocol):
-    """An agent that has learnt a task, of any kind."""
-
-    @property
-    def policy(self) -> Policy:
-        """The greedy policy."""
-        ...
-
-    @property
-    def params(self) -> Params:
-        """The parameters of `policy`."""
-        ...
-
-    @property
-    def problem(self) -> Problem | None:
-        """The problem that it learnt, if known."""
-        ...
-
-    @property
-    def world(self) -> WorldModel | None:
-        """The world model that it uses, or None."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """The name of what it learnt, for folders and films."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,28 +38,17 @@ class BaselineSettings(RunSettings):
             raise ValueError(f"agent and world must be those of config, which is {self.config.name}")
 
 
-@dataclass(frozen=True)
-class BaselinePlayer:
+class BaselinePlayer(NamedTuple):
     """A baseline that has learnt a task; it acts by the mean of its policy."""
 
+    policy: Policy  # the greedy policy
     params: MpoParams
     problem: Problem
-    config: BaselineConfig
+    world: WorldModel | None  # the world model that it uses, or None
+    name: str  # of the task, with that of the baseline
 
-    @property
-    def policy(self) -> Policy:
-        """The greedy policy."""
-        return mpo_policy(self.config)
 
-    @property
-    def world(self) -> WorldModel | None:
-        """The world model that it uses, or None."""
-        return self.params.world
-
-    @property
-    def name(self) -> str:
-        """The name of the task, with that of the baseline."""
-        return self.problem.name(agent=self.config.name)
+Player = Agent | BaselinePlayer  # any agent that has learnt a task: its policy, params, problem, world and name
 
 
 def load_player(run: str | Path, seed: int | None = None, world: str | Path | None = None) -> Player:
@@ -115,7 +74,8 @@ def load_player(run: str | Path, seed: int | None = None, world: str | Path | No
         raise ValueError(f"{where} is not of the run {folder}: its configuration or its sizes are others.")
     make = functools.partial(ActorCritic, config.networks, sizes, config.features == "pixels")
     networks = load_weights(path, eqx.filter_eval_shape(make, jax.random.key(0)), KINDS["baseline"])
-    return BaselinePlayer(MpoParams(known, networks), settings.problem, config)
+    name = settings.problem.name(agent=config.name)
+    return BaselinePlayer(mpo_policy(config), MpoParams(known, networks), settings.problem, known, name)
 
 
 def player_settings(run: str | Path) -> TaskSettings | BaselineSettings:

@@ -146,7 +146,8 @@ def test_what_is_not_seen_does_not_change_what_is_done(config, debug_world, tmp_
     """Two states with the same picture (an episode's age is not seen) get the same actions."""
     phase, (agent, _, young) = seed_of(config, tmp_path, debug_world)
     old = aged(young, young.envs.step + 7)
-    first, second = (phase._compiled.move(phase.world, agent.networks, state)[1].action for state in (young, old))
+    move = functools.partial(model_free.move, phase.env, config, phase.world, agent.networks)
+    first, second = (move(state)[1].action for state in (young, old))
     np.testing.assert_array_equal(first, second)
     assert ((first >= 0.0) & (first <= 1.0)).all()
 
@@ -181,7 +182,7 @@ def test_an_episodes_last_step_leads_back_to_its_own_scene(tmp_path):
     phase, (agent, _, state) = seed_of(RAW, tmp_path, None)
     last = phase.env.max_steps - 1
     state = aged(state, jnp.array([0, last, last, 3]))
-    after, step, _ = phase._compiled.move(None, agent.networks, state)
+    after, step, _ = model_free.move(phase.env, RAW, None, agent.networks, state)
     np.testing.assert_array_equal(step.truncated, [False, True, True, False])
     np.testing.assert_array_equal(after.envs.step, [1, 0, 0, 4])
     np.testing.assert_array_equal(model_free.followed(RAW, step, after).next_observation.step, [1, last, last, 4])

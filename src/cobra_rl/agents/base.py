@@ -80,47 +80,46 @@ class Outcome(NamedTuple):
 def begin(agent: Agent, env: Environment, frozen: Any, key: PRNGKeyArray) -> Playing:
     """Start an agent with a fresh state in a fresh episode; `frozen` is what it uses without changing it."""
     key, reset_key, agent_key = jax.random.split(key, 3)
-    env_state, image = _compiled_env(env)[0](reset_key)
-    observation = _compiled_agent(agent)[0](frozen, image)
+    env_state, image = _initial(env, reset_key)
+    observation = compiled_agent(agent)[0](frozen, image)
     return Playing(env_state, observation, jnp.float32(0.0), agent.init(agent_key, frozen, observation), key)
 
 
 def step(agent: Agent, env: Environment, frozen: Any, state: Playing) -> tuple[Playing, Outcome, dict]:
     """Take one step and learn from it; return the next state (the old one is donated), the outcome, and metrics."""
-    initial, advance = _compiled_env(env)
-    observe, explore, update = _compiled_agent(agent)
+    observe, explore, update = compiled_agent(agent)
     key, act_key, step_key, reset_key, learn_key = jax.random.split(state.key, 5)
     action = explore(frozen, state.agent, state.observation, act_key)
-    after = advance(step_key, state.env, action)
+    after = _advance(env, step_key, state.env, action)
     seen = observe(frozen, after.image)
     experience = Experience(state.observation, state.reward, action, seen, after.reward, after.terminated)
     learnt, metrics = update((frozen, experience, learn_key), state.agent)
     env_state, reward = after.state, after.reward
     if after.done:
-        env_state, image = initial(reset_key)
+        env_state, image = _initial(env, reset_key)
         seen, reward = observe(frozen, image), jnp.float32(0.0)
     outcome = Outcome(action, after.reward, after.terminated, after.done)
     return Playing(env_state, seen, reward, learnt, key), outcome, metrics
 
 
-@functools.cache
-def _compiled_env(env: Environment) -> tuple[Callable, Callable]:
-    """Compile the start of an episode and a step, both with rendering."""
+@functools.partial(jax.jit, static_argnums=0)
+def _initial(env: Environment, key: PRNGKeyArray) -> tuple[Any, UInt8[Array, "H W 3"]]:
+    state = env.initial(key)
+    return state, env.draw(state)
 
-    def initial(key: PRNGKeyArray):
-        state = env.initial(key)
-        return state, env.draw(state)
 
-    def advance(key: PRNGKeyArray, state: Any, action: Float[Array, " A"]) -> TimeStep:
-        after = env.advance(key, state, action)
-        return after._replace(image=env.draw(after.state))
-
-    return jax.jit(initial), jax.jit(advance)
+@functools.partial(jax.jit, static_argnums=0)
+def _advance(env: Environment, key: PRNGKeyArray, state: Any, action: Float[Array, " A"]) -> TimeStep:
+    after = env.advance(key, state, action)
+    return after._replace(image=env.draw(after.state))
 
 
 @functools.cache
-def _compiled_agent(agent: Agent) -> tuple[Callable, Callable, Callable]:
-    """Compile the functions of an agent; `update` reuses the memory of the state that it gets (donation)."""
+def compiled_agent(agent: Agent) -> tuple[Callable, Callable, Callable]:
+    """Compile `observe`, `explore` and `update` of an agent; `update` takes ((frozen, experience, key), state).
+
+    It reuses the memory of the state that it gets (donation).
+    """
 
     def update(given: tuple, state: Any):
         frozen, experience, key = given

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -23,17 +24,20 @@ class PlayState(NamedTuple):
     key: PRNGKeyArray
 
 
+@eqx.filter_jit
 def begin(env: Environment, count: int, key: PRNGKeyArray) -> PlayState:
     """Start fresh episodes in `count` environments; their scenes are not encoded yet (see `look`)."""
     key, reset_key = jax.random.split(key)
     return PlayState(jax.vmap(env.initial)(jax.random.split(reset_key, count)), None, key)
 
 
+@eqx.filter_jit
 def look(env: Environment, world: WorldModel | None, envs: Any) -> Float[Array, "E K M"] | None:
     """Encode the present scenes, if the agent uses a world model."""
     return None if world is None else world.encode(jax.vmap(env.draw)(envs))
 
 
+@eqx.filter_jit
 def move(
     env: Environment, config: BaselineConfig, world: WorldModel | None, networks: ActorCritic, state: PlayState
 ) -> tuple[PlayState, Transition, Float[Array, ""]]:

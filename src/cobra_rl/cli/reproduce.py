@@ -9,19 +9,9 @@ from rich.table import Table
 
 from cobra_rl.agent import Agent
 from cobra_rl.bounds import Seed
-from cobra_rl.cli import report
+from cobra_rl.cli import options, report
 from cobra_rl.cli.evaluate import EvaluateExplore, EvaluateVision
-from cobra_rl.cli.options import (
-    Episodes,
-    OutFolder,
-    Preset,
-    Runtime,
-    Seeds,
-    Steps,
-    Workers,
-    command_line,
-    learn_with_ray,
-)
+from cobra_rl.cli.options import command_line
 from cobra_rl.config import EXPLORE, TASK, VISION
 from cobra_rl.environments import Problem
 from cobra_rl.phases import explore, vision
@@ -39,18 +29,19 @@ from cobra_rl.worlds import load_world
 class Reproduce:
     """Reproduce the paper: train all phases, learn the six tasks, draw figures, write a report. Repeat it to resume."""
 
-    out: OutFolder = Path("runs", "reproduce")
+    out: options.OutFolder = Path("runs", "reproduce")
     """Output folder: vision/, explore/ (with the world), solve/TASK/, results/, figures/, report.html."""
-    preset: Preset = "laptop"
+    preset: options.Preset = "laptop"
     """debug: minutes; laptop: hours on two CPU cores; paper: the paper's numbers, for a GPU."""
-    seeds: Seeds = 5  # Number of random seeds per task.
+    seeds: options.Seeds = 5  # Number of random seeds per task.
     seed: Seed = 0  # Random seed of the vision and exploration phases.
-    steps: Steps | None = None  # Rewarded steps per seed. Default: depends on the task, 600 to 2,000; 40 in debug.
-    final: Episodes | None = None  # Greedy evaluation episodes in each mode. Default: 200; 4 in debug.
+    steps: options.Steps | None = None
+    """Rewarded steps per seed. Default: depends on the task, 600 to 2,000; 40 in debug."""
+    final: options.Episodes | None = None  # Greedy evaluation episodes in each mode. Default: 200; 4 in debug.
 
-    runtime: Runtime = "local"
+    runtime: options.Runtime = "local"
     """Train the tasks' seeds one after the other in this process, or in parallel with Ray (needs the extra [ray])."""
-    workers: Workers = 2  # Number of seeds that Ray trains in parallel on this machine.
+    workers: options.Workers = 2  # Number of seeds that Ray trains in parallel on this machine.
     address: str | None = None  # Address of a Ray cluster, such as auto; all machines must see the disk of --out.
 
     def run(self) -> None:
@@ -94,7 +85,7 @@ class Reproduce:
                 command(world=self._world, scenes=60 if self._debug else 1000, out=out).run()
 
     def _learn(self) -> None:
-        learn_with_ray([self._solving(task) for task in REWARDED], self.workers, self.address)
+        options.learn_with_ray([self._solving(task) for task in REWARDED], self.workers, self.address)
 
     def _solve(self, task: str) -> None:
         self._solving(task).solve()

@@ -65,8 +65,9 @@ def pixel_scores(world: WorldModel, env: Environment, states: Any, images: visio
     keys = jax.random.split(step_key, len(images))
     uniform = np.asarray(jax.random.uniform(act_key, (len(images), env.action_size)))
     proposed = np.asarray(world.propose(slots, policy_key, 1))[:, 0]
-    step = pushing.stepping(env)
-    after, after_proposed = (np.asarray(step(keys, states, actions)[1]) for actions in (uniform, proposed))
+    after, after_proposed = (
+        np.asarray(pushing.step_all(env, keys, states, actions)[1]) for actions in (uniform, proposed)
+    )
     errors = pushing.compare_errors(world, slots, np.asarray(world.imagine(slots, uniform).slots), after)
     return {
         **{name: errors[name] for name in ("ratio_to_encoded", "ratio_to_unchanged")},

@@ -5,13 +5,13 @@ An action of Spriteworld is a position click and a motion click, two dimensions 
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from cobra_rl.evaluation.probes import PositionProbe
 from cobra_rl.evaluation.task import noise_free
@@ -29,18 +29,14 @@ Chosen = Int[np.ndarray, " B"]  # a sprite of each scene
 def push(env: Spriteworld, states: EnvState, action: Float[np.ndarray, "B A"]) -> tuple[EnvState, Array]:
     """Take one step in each scene, without motion noise: the states and pictures after it."""
     keys = jax.random.split(jax.random.key(0), len(action))  # nothing is drawn from them
-    return stepping(noise_free(env))(keys, states, jnp.asarray(action, jnp.float32))
+    return step_all(noise_free(env), keys, states, jnp.asarray(action, jnp.float32))
 
 
-@functools.cache
-def stepping(env: Environment) -> Callable[[Array, Any, Any], tuple[Any, Array]]:
-    """Compile a step in each of several scenes: (keys, states, actions) -> states and pictures."""
-
-    def step(key, state, action):
-        after = env.advance(key, state, action).state
-        return after, env.draw(after)
-
-    return jax.jit(jax.vmap(step))
+@functools.partial(jax.jit, static_argnums=0)
+def step_all(env: Environment, keys: Key[Array, " B"], states: Any, actions: Any) -> tuple[Any, Array]:
+    """Take a step in each of several scenes: the states and pictures after it."""
+    after = jax.vmap(env.advance)(keys, states, actions).state
+    return after, jax.vmap(env.draw)(after)
 
 
 @jax.jit
@@ -173,7 +169,7 @@ def error_correlation(looked: Looked, curious: bool, seed: int = 0) -> tuple[flo
     imagined, states, errors = world.imagine(looked.slots, action), states_from(looked.scenes.sprites), []
     for draw in (1, 2):
         keys = jax.random.split(jax.random.fold_in(key, draw), len(action))
-        images = np.asarray(stepping(env)(keys, states, action)[1])
+        images = np.asarray(step_all(env, keys, states, action)[1])
         errors.append(_pixel_errors(world, np.asarray(imagined.slots), images))
     ceiling = np.sqrt(max(np.corrcoef(*errors)[0, 1], 0.0))
     return float(np.corrcoef(np.asarray(imagined.error), errors[0])[0, 1]), float(ceiling)

@@ -8,9 +8,9 @@ the decimal that it prints as, means are fractions, and halves are rounded up.
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -105,6 +105,12 @@ def percent(value: Number, digits: int = 1) -> str:
 def count(value: Number | None) -> str:
     """Write a count, halves rounded up: "1,854"; "-" for None and for infinity."""
     return "-" if value is None or value == math.inf else _decimal(Fraction(exact(value)), 0)
+
+
+def span(values: Iterable[int | float], write: Callable[[Any], str] = str) -> str:
+    """Write the least and the largest of some numbers: "3-5"; or "5" if they are all the same."""
+    found = set(values)
+    return "-".join(map(write, sorted({min(found), max(found)})))
 
 
 def _decimal(value: Fraction, digits: int) -> str:

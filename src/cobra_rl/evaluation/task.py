@@ -22,8 +22,6 @@ CONTEXT = {"random": "random policy", "bound": "one-step search that knows all"}
 Envs = Mapping[str, Environment]  # by mode, such as {"train": ..., "test": ...}
 SIDE_BY_SIDE = 16  # episodes; more take longer per image, and wait longer for the last one
 
-compiled_act = functools.cache(lambda act: eqx.filter_jit(act))  # it takes longest, and once is enough for all tasks
-
 
 class Played(NamedTuple):
     """Episodes, each played to its end; within a turn, to the present step."""
@@ -105,7 +103,7 @@ def _turns(
 
     Where one of the first `limit` episodes ends, the next that nobody plays yet takes its place.
     """
-    (begin, look, advance), act = _compiled(env), compiled_act(policy.act)
+    (begin, look, advance), act = _compiled(env), eqx.filter_jit(policy.act)  # `act` is compiled once for all tasks
     key, numbers = jax.random.key(seed), jnp.int32(limit)
     playing = begin(key, min(limit, together))
     while True:

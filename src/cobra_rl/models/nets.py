@@ -76,10 +76,6 @@ def _unstrided(x: Array, kernel: Array, padding: str = "SAME") -> Array:
     return convolve(x, kernel, padding=padding)
 
 
-def _chunked_forward(x: Array, kernel: Array, padding: str) -> tuple[Array, tuple[Array, Array]]:
-    return convolve(x, kernel, padding=padding), (x, kernel)
-
-
 def _chunked_backward(padding: str, residuals: tuple[Array, Array], grad: Array) -> tuple[Array, Array]:
     x, kernel = residuals
     _, pull_x = jax.vjp(lambda x: convolve(x, kernel, padding=padding), x)
@@ -91,7 +87,7 @@ def _chunked_backward(padding: str, residuals: tuple[Array, Array], grad: Array)
 
 
 _chunked_convolve = jax.custom_vjp(_unstrided, nondiff_argnums=(2,))
-_chunked_convolve.defvjp(_chunked_forward, _chunked_backward)
+_chunked_convolve.defvjp(lambda x, kernel, padding: (convolve(x, kernel, 1, padding), (x, kernel)), _chunked_backward)
 
 
 class Conv(eqx.Module):

@@ -4,8 +4,6 @@ A step of the phase is one step in each of E environments, followed by the updat
 results count environment steps. The replay stores slots, or states of the environment that are rendered when sampled.
 """
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -38,17 +36,6 @@ class BaselineState(NamedTuple):
     acting: model_free.PlayState
 
 
-class Compiled(NamedTuple):
-    """The functions of a step, compiled once for all seeds."""
-
-    begin: Callable  # key -> acting
-    look: Callable  # (world, environments) -> slots
-    move: Callable  # (world, networks, acting) -> (acting, transitions, hits)
-    add: Callable  # ((transitions, acting), memory) -> memory
-    sample: Callable  # (memory, key) -> a batch with slots or rendered pictures
-    update: Callable  # ((batch, key), learner) -> (learner, metrics)
-
-
 @dataclass
 class BaselinePhase(SeedPhase[Mpo]):
     """One seed of a baseline."""
@@ -59,20 +46,19 @@ class BaselinePhase(SeedPhase[Mpo]):
 
     def __post_init__(self):
         self.save_every = max(self.agent.config.save_every // self.agent.config.envs, 1)
-        self._compiled = _compiled(self.agent, self.env)
 
     def init(self) -> BaselineState:
         """Start with fresh networks, an empty replay and fresh episodes."""
-        acting = self._look(self._compiled.begin(jax.random.key(self.seed + 2)))
+        acting = self._look(model_free.begin(self.env, self.agent.config.envs, jax.random.key(self.seed + 2)))
         return BaselineState(*_fresh(self.agent, self.env, jax.random.key(self.seed)), acting)
 
     def step(self, state: BaselineState, step: int) -> tuple[BaselineState, dict[str, Any]]:
         """Take a step in each environment, then do as many updates as the replay ratio requires."""
         config, (agent, memory, acting) = self.agent.config, state
         env_steps = (step + 1) * config.envs
-        acting, played, hits = self._compiled.move(self.world, agent.networks, acting)
+        acting, played, hits = model_free.move(self.env, config, self.world, agent.networks, acting)
         acting = self._look(acting)
-        memory = self._compiled.add((played, acting), memory)
+        memory = _add((config, played, acting), memory)
         reward, success, truncated = jax.device_get((played.reward, played.terminated, played.truncated))
         metrics = self.count(reward, success, success | truncated, env_steps, agent)
         metrics |= {"env_steps": env_steps, "hits": hits}
@@ -81,13 +67,13 @@ class BaselinePhase(SeedPhase[Mpo]):
         )
         for number in range(before, now) if env_steps >= config.first else ():
             sample_key, learn_key = jax.random.split(jax.random.fold_in(jax.random.key(self.seed + 1), number))
-            batch = self._compiled.sample(memory, sample_key)
-            agent, learnt = self._compiled.update((batch, learn_key), agent)
+            batch = _sample(self.env, config, memory, sample_key)
+            agent, learnt = _update((self.agent, batch, learn_key), agent)
             metrics |= learnt
         return BaselineState(agent, memory, acting), metrics
 
     def _look(self, acting: model_free.PlayState) -> model_free.PlayState:
-        return acting._replace(slots=self._compiled.look(self.world, acting.envs))
+        return acting._replace(slots=model_free.look(self.env, self.world, acting.envs))
 
     def course(self) -> dict[str, Any]:
         """Return the thinned learning curve: the success of the last 30 episodes, by environment steps."""
@@ -99,35 +85,30 @@ class BaselinePhase(SeedPhase[Mpo]):
 
 @eqx.filter_jit
 def _fresh(agent: Mpo, env: Environment, key: PRNGKeyArray) -> tuple[MpoState, ReplayState]:
-    config = agent.config
-    memory = Replay(config.capacity, config.batch).init(model_free.blank(env, config, agent.sizes))
-    return agent.init(key), memory
+    return agent.init(key), _replay(agent.config).init(model_free.blank(env, agent.config, agent.sizes))
 
 
-@functools.cache
-def _compiled(agent: Mpo, env: Environment) -> Compiled:
-    config, replay = agent.config, Replay(agent.config.capacity, agent.config.batch)
+@eqx.filter_jit(donate="all-except-first")
+def _add(given: tuple[BaselineConfig, Transition, model_free.PlayState], memory: ReplayState) -> ReplayState:
+    return _replay(given[0]).add(memory, model_free.followed(*given))
 
-    # Separate from `update`: compiled together, XLA on a CPU would render a picture again for each use of it.
-    def sample(memory: ReplayState, key: PRNGKeyArray) -> Transition:
-        batch = replay.sample_uniformly(memory, key)
-        before, after = (model_free.see(env, config, kept) for kept in (batch.observation, batch.next_observation))
-        return batch._replace(observation=before, next_observation=after)
 
-    def update(given: tuple[Transition, PRNGKeyArray], state: MpoState) -> tuple[MpoState, dict[str, Array]]:
-        return agent.update(state, *given)
+# Separate from `_update`: compiled together, XLA on a CPU would render a picture again for each use of it.
+@eqx.filter_jit
+def _sample(env: Environment, config: BaselineConfig, memory: ReplayState, key: PRNGKeyArray) -> Transition:
+    batch = _replay(config).sample_uniformly(memory, key)
+    before, after = (model_free.see(env, config, kept) for kept in (batch.observation, batch.next_observation))
+    return batch._replace(observation=before, next_observation=after)
 
-    def add(given: tuple[Transition, model_free.PlayState], memory: ReplayState) -> ReplayState:
-        return replay.add(memory, model_free.followed(config, *given))
 
-    return Compiled(
-        eqx.filter_jit(functools.partial(model_free.begin, env, config.envs)),
-        eqx.filter_jit(functools.partial(model_free.look, env)),
-        eqx.filter_jit(functools.partial(model_free.move, env, config)),
-        eqx.filter_jit(add, donate="all-except-first"),
-        eqx.filter_jit(sample),
-        eqx.filter_jit(update, donate="all-except-first"),
-    )
+@eqx.filter_jit(donate="all-except-first")
+def _update(given: tuple[Mpo, Transition, PRNGKeyArray], state: MpoState) -> tuple[MpoState, dict[str, Array]]:
+    agent, batch, key = given
+    return agent.update(state, batch, key)
+
+
+def _replay(config: BaselineConfig) -> Replay:
+    return Replay(config.capacity, config.batch)
 
 
 @dataclass(frozen=True)

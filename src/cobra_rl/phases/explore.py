@@ -30,14 +30,7 @@ from cobra_rl.runtime.weights import sha256
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.worlds import PARTS, copy_vision, find_vision, load_vision, load_world, part_weights, seal_world
 
-
-class Scheduled(NamedTuple):
-    """The present values of the scheduled hyperparameters."""
-
-    priority: Array  # alpha of the replay
-    importance: Array  # beta of the replay
-    change_cost: Array  # cost of |Delta|, in T's loss
-    click_cost: Array  # cost of |D| on the position click, in D's loss
+SCHEDULED = ("priority", "importance", "change_cost", "click_cost")  # hyperparameters that change during training
 
 
 class Learner(NamedTuple):
@@ -115,8 +108,7 @@ class ExplorePhase:
                 env_steps += part.transitions.action.shape[0]
                 self.notes["hits"].append(part.hits)
             due = False
-        plans = (getattr(self.config, name) for name in Scheduled._fields)
-        now = Scheduled(*(jnp.float32(at(plan, step / self.steps)) for plan in plans))
+        now = {name: jnp.float32(at(getattr(self.config, name), step / self.steps)) for name in SCHEDULED}
         given = (self.vision, jax.random.fold_in(self._keys, step), now)
         learner, memory, metrics = self._update(given, state.learner, memory)
         if not isinstance(self._actors, LocalActors):
@@ -160,12 +152,12 @@ def _compiled(config: ExploreConfig, action_size: int):
     def update(given, learner: Learner, memory: ReplayState):
         vision, key, now = given
         sample_key, phase_key, policy_key = jax.random.split(key, 3)
-        batch = over_devices(replay.sample(memory, sample_key, now.priority, now.importance))
+        batch = over_devices(replay.sample(memory, sample_key, now["priority"], now["importance"]))
         lattice = None
         if config.lattice > 1:
             phase = jax.random.randint(phase_key, (2,), 0, config.lattice)
             lattice = Lattice(config.lattice, phase, vision.patch)
-        terms = (vision, batch.items, batch.importance, now.change_cost, lattice)
+        terms = (vision, batch.items, batch.importance, now["change_cost"], lattice)
         gradients, metrics = eqx.filter_grad(lambda model: model.loss(*terms), has_aux=True)(learner.transition)
         memory = replay.update(memory, batch.indices, metrics.pop("errors"))
         updates, first = optimiser.update(gradients, learner.optimisers[0])
@@ -173,7 +165,7 @@ def _compiled(config: ExploreConfig, action_size: int):
         policy, second = learner.exploration, learner.optimisers[1]
         if config.curious:
             scenes = jnp.repeat(batch.items.slots, config.samples, axis=0)
-            terms = (imagine, scenes, action_size, policy_key, now.click_cost)
+            terms = (imagine, scenes, action_size, policy_key, now["click_cost"])
             gradients, more = eqx.filter_grad(lambda policy: policy.loss(*terms), has_aux=True)(policy)
             updates, second = optimiser.update(gradients, second)
             policy, metrics = eqx.apply_updates(policy, updates), metrics | more

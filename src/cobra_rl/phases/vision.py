@@ -15,7 +15,7 @@ from cobra_rl.config import Stage, VisionConfig
 from cobra_rl.environments import fewer_sprites
 from cobra_rl.evaluation.vision import in_batches, vision_scores
 from cobra_rl.models.nets import averaged
-from cobra_rl.models.vision import LossWeights, VisionModel, VisionModelConfig
+from cobra_rl.models.vision import LossWeights, VisionModel
 from cobra_rl.models.world import make_vision
 from cobra_rl.phases.schedules import at, copied, on_devices, optimiser_of, over_devices
 from cobra_rl.runtime.folder import open_run
@@ -23,6 +23,7 @@ from cobra_rl.runtime.run import Report, Weights, run
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.worlds import load_vision, vision_weights
 
+_fresh_vision = eqx.filter_jit(make_vision)  # compiled, because it has many small arrays
 SEPARATION = ("fg_ari_attention", "fg_ari_decoder")  # the weights with the largest mean of these are kept
 
 
@@ -80,7 +81,7 @@ class VisionPhase:
 
     def init(self) -> VisionState:
         """Start with fresh weights."""
-        model = _fresh(self.config.model, jax.random.key(self.seed))
+        model = _fresh_vision(self.config.model, jax.random.key(self.seed))
         optimiser = jax.jit(make_optimiser(self.config).init)(eqx.filter(model, eqx.is_array))
         return VisionState(model, copied(model), optimiser)
 
@@ -111,12 +112,6 @@ class VisionPhase:
     def weights(self, state: VisionState) -> dict[str, Weights]:
         """Return the averaged weights."""
         return {"weights": vision_weights(state.average)}
-
-
-@eqx.filter_jit
-def _fresh(config: VisionModelConfig, key: PRNGKeyArray) -> VisionModel:
-    """Make a vision module; compiled, because it has many small arrays."""
-    return make_vision(config, key)
 
 
 @functools.cache

@@ -28,14 +28,8 @@ SLIDER = 3.0  # latents are shown from -SLIDER to SLIDER
 
 Slots = Float[Array, "K M"]
 
-
-class Seen(NamedTuple):
-    """A scene as the agent sees it."""
-
-    slots: Slots
-    masks: UInt8[np.ndarray, "K H W"]
-    image: UInt8[np.ndarray, "H W 3"]  # V_dec of the slots
-    components: UInt8[np.ndarray, "K H W 3"]  # each slot's own picture, where it is seen
+push = eqx.filter_jit(select_move)  # do in truth what an action says; also tell which sprite moved, or -1
+picture = eqx.filter_jit(draw)  # a scene as the agent gets it
 
 
 class Foreseen(NamedTuple):
@@ -51,12 +45,9 @@ def look(world: WorldModel, sprites: Sprites) -> Slots:
     return world.encode(picture(sprites, world.sizes.image)[None])[0]
 
 
-def inspect(world: WorldModel, sprites: Sprites) -> Seen:
-    """See a scene in full: slots, masks, and what the decoder makes of each slot."""
-    image = picture(sprites, world.sizes.image)[None]
-    slots = world.encode(image)
-    scene, components = redraw(world, slots[0])
-    return Seen(slots[0], to_bytes(world.masks(image)[0]), scene, components)
+def masks(world: WorldModel, sprites: Sprites) -> UInt8[np.ndarray, "K H W"]:
+    """Draw a scene and tell where the agent sees each slot."""
+    return to_bytes(world.masks(picture(sprites, world.sizes.image)[None])[0])
 
 
 @eqx.filter_jit
@@ -113,18 +104,6 @@ def plan(wish: Wish, world: WorldModel, slots: Slots, key: PRNGKeyArray, epsilon
 def act(policy: Policy, params: Params, image: UInt8[Array, "H W 3"], key: PRNGKeyArray) -> Float[Array, " A"]:
     """Let any policy act on a picture."""
     return policy.act(params, image[None], key[None])[0]
-
-
-@eqx.filter_jit
-def push(sprites: Sprites, action: Float[Array, " 4"], noise: float, key: PRNGKeyArray) -> tuple[Sprites, Array]:
-    """Do in truth what an action says; also return the index of the sprite that moved, or -1."""
-    return select_move(key, sprites, action, noise)
-
-
-@eqx.filter_jit
-def picture(sprites: Sprites, size: int) -> UInt8[Array, "H W 3"]:
-    """Draw a scene as the agent gets it."""
-    return draw(sprites, size)
 
 
 def slot_at(masks: UInt8[np.ndarray, "K H W"], x: float, y: float) -> int:

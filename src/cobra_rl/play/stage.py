@@ -115,7 +115,7 @@ class Stage:
         """Push, and tell what was imagined beside what happened."""
         foreseen = mind.foresee(self.world, self.slots, jnp.asarray(action))
         key, before = self.fresh_key(), self.factors
-        after, moved = mind.push(self.sprites, jnp.asarray(action), self.env.spec.motion_noise, key)
+        after, moved = mind.push(key, self.sprites, jnp.asarray(action), self.env.spec.motion_noise)
         moved, places = int(moved), mind.rounded(after.position, 4)
         place = dict(zip("xy", places[moved], strict=True))
         scene = self.set_scene([sprite | place if n == moved else sprite for n, sprite in enumerate(before)])
@@ -126,9 +126,10 @@ class Stage:
 
     def on_look(self) -> Answer:
         """Tell what the agent sees: masks, each slot's own picture, latents."""
-        seen = mind.inspect(self.world, self.sprites)
-        answer = {"type": "seen", "masks": mind.packed(seen.masks), "components": mind.packed(seen.components)}
-        return answer | {"picture": mind.packed(seen.image), "values": mind.rounded(seen.slots, 3)}
+        scene, components = mind.redraw(self.world, self.slots)
+        masks = mind.masks(self.world, self.sprites)
+        answer = {"type": "seen", "masks": mind.packed(masks), "components": mind.packed(components)}
+        return answer | {"picture": mind.packed(scene), "values": mind.rounded(self.slots, 3)}
 
     def on_redraw(self, slot: int, latents: list[float]) -> Answer:
         """Decode the scene with one slot's latents changed."""
@@ -160,9 +161,9 @@ class Stage:
             raise ValueError("This world's vision does not say where a slot is, so that none can be moved.")
         if sprite >= len(self.factors):
             raise ValueError("There is no such sprite.")
-        seen, at = mind.inspect(self.world, self.sprites), self.factors[sprite]
-        slot = jnp.int32(mind.slot_at(seen.masks, at["x"], at["y"]))
-        found = mind.wanted(wish, self.world, seen.slots, slot)
+        masks, at = mind.masks(self.world, self.sprites), self.factors[sprite]
+        slot = jnp.int32(mind.slot_at(masks, at["x"], at["y"]))
+        found = mind.wanted(wish, self.world, self.slots, slot)
         return {"type": "wanted", "sprite": sprite} | mind.packed_map(found)
 
     def plan(self) -> tuple[list[float], Answer]:

@@ -1,8 +1,10 @@
 """A task that was put together on the page: its parts -> an `EnvSpec`, and the spec as Python that runs as it is."""
 
-import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from rich.pretty import pretty_repr
 
 from cobra_rl.spriteworld.scenes import Scene, SpriteDistribution
 from cobra_rl.spriteworld.suite import EnvSpec, hue_range
@@ -65,25 +67,6 @@ def _scene(sprites: Sequence[Mapping[str, Any]], recolour: bool) -> Scene:
 
 def python_source(spec: EnvSpec) -> str:
     """Write a spec as a Python file that defines it as `task`; fields with their defaults are left out."""
-    names: set[str] = set()
-    body = _literal(spec, names, indent=0)
-    return f"from cobra_rl.spriteworld import {', '.join(sorted(names))}\n\ntask = {body}\n"
-
-
-def _literal(value: Any, names: set[str], indent: int) -> str:
-    """Write a value as source, one field or item a line where it does not fit on one."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names.add(type(value).__name__)
-        given = [field for field in dataclasses.fields(value) if getattr(value, field.name) != field.default]
-        items = [f"{field.name}={_literal(getattr(value, field.name), names, indent + 4)}" for field in given]
-        opening, closing = f"{type(value).__name__}(", ")"
-    elif isinstance(value, tuple):
-        items = [_literal(item, names, indent + 4) for item in value]
-        opening, closing = "(", ",)" if len(items) == 1 else ")"
-    else:
-        return repr(value)
-    line = opening + ", ".join(items) + closing
-    if len(line) + indent <= 100 and "\n" not in line:
-        return line
-    pad = " " * (indent + 4)
-    return opening + "".join(f"\n{pad}{item}," for item in items) + f"\n{' ' * indent})"
+    body = pretty_repr(spec, max_width=100)
+    names = sorted(set(re.findall(r"[A-Z]\w+(?=\()", body)))
+    return f"from cobra_rl.spriteworld import {', '.join(names)}\n\ntask = {body}\n"

@@ -4,10 +4,7 @@
 judges scenes from 1 (bad) to 5 (as wanted), and the judgement is the reward of the scene.
 """
 
-import abc
 import dataclasses
-import functools
-from collections.abc import Callable
 from pathlib import Path
 
 import equinox as eqx
@@ -17,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from cobra_rl.agent import Agent
-from cobra_rl.agents.base import Experience, begin, step
+from cobra_rl.agents.base import Experience, begin, compiled_agent, step
 from cobra_rl.agents.cobra import Cobra, CobraState
 from cobra_rl.config import TASK
 from cobra_rl.environments import Problem
@@ -50,19 +47,16 @@ def judgement_of(reward: float) -> float:
     return 5.0 + (reward - BEST_REWARD) / PER_POINT
 
 
-class Learner(abc.ABC):
+class Learner:
     """What all that is taught has in common: a world, a spec, an agent; and how it got on."""
+
+    state: CobraState  # of the agent; learning uses it up
 
     def __init__(self, world: WorldModel, spec: EnvSpec):
         self.world, self.spec, self.config = world, spec, CONFIG
         self.env, self.cobra = Spriteworld(spec), Cobra(CONFIG)
         self.curve: list[tuple[int, float]] = []  # steps or judgements, and how well it did then
         self.count = 0  # rewarded steps, or judgements
-
-    @property
-    @abc.abstractmethod
-    def state(self) -> CobraState:
-        """The state of the agent; learning uses it up."""
 
     @property
     def wish(self) -> Wish:
@@ -90,20 +84,16 @@ class GoalLearner(Learner):
 
     def __init__(self, world: WorldModel, spec: EnvSpec, seed: int, predictor: Reward | None = None):
         super().__init__(world, spec)
-        self.playing = begin(self.cobra, self.env, world, jax.random.key(seed))
-        self.playing = self.playing._replace(agent=_resumed(self.playing.agent, predictor))
+        playing = begin(self.cobra, self.env, world, jax.random.key(seed))
+        self.state = _resumed(playing.agent, predictor)
+        self.playing = playing._replace(agent=self.state)
         self.successes: list[bool] = []
         self.action: list[float] | None = None  # the latest
-
-    @property
-    def state(self) -> CobraState:
-        """The state of the agent within its play."""
-        return self.playing.agent
 
     def advance(self) -> None:
         """Take one step of the environment and learn from it."""
         self.playing, outcome, _ = step(self.cobra, self.env, self.world, self.playing)
-        outcome = jax.device_get(outcome)
+        outcome, self.state = jax.device_get(outcome), self.playing.agent
         self.action = outcome.action.tolist()
         self.count += 1
         if outcome.done:
@@ -121,17 +111,12 @@ class JudgedLearner(Learner):
 
     def __init__(self, world: WorldModel, spec: EnvSpec, seed: int, predictor: Reward | None = None):
         super().__init__(world, spec)
-        self._update = _compiled_update(Cobra(dataclasses.replace(CONFIG, updates=UPDATES)))
+        self._update = compiled_agent(Cobra(dataclasses.replace(CONFIG, updates=UPDATES)))[2]
         self._key = jax.random.key(seed)
         nothing = jnp.zeros((world.sizes.slots, world.sizes.latents))
-        self._state = _resumed(self.cobra.init(self._key, world, nothing), predictor)
+        self.state = _resumed(self.cobra.init(self._key, world, nothing), predictor)
         self._before: tuple[Slots, list[float]] | None = None  # a scene and what was done there, not yet judged
         self._tries = 0
-
-    @property
-    def state(self) -> CobraState:
-        """The state of the agent."""
-        return self._state
 
     def choose(self, slots: Slots) -> list[float]:
         """Choose an action in a scene, now and then at random, and always before the first judgement."""
@@ -145,7 +130,7 @@ class JudgedLearner(Learner):
         before, action = self._before or (slots, [0.5] * self.world.sizes.action)
         reward, nothing = jnp.float32(reward_of(judgement)), jnp.float32(0.0)
         experience = Experience(before, nothing, jnp.asarray(action), slots, reward, jnp.bool_(False))
-        self._state = self._update((self.world, experience, self._fresh_key()), self.state)
+        self.state, _ = self._update((self.world, experience, self._fresh_key()), self.state)
         self.count += 1
         self.curve.append((self.count, judgement))
         self._tries = self._tries + 1 if self._before else 0
@@ -168,14 +153,3 @@ def _resumed(state: CobraState, predictor: Reward | None) -> CobraState:
         return state
     copies = (jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, predictor) for _ in range(3))
     return state._replace(predictor=next(copies), latest=next(copies), target=next(copies))
-
-
-@functools.cache
-def _compiled_update(cobra: Cobra) -> Callable[..., CobraState]:
-    """Compile learning once for all judged learners; it uses the state up that it is given."""
-
-    def update(given: tuple, state: CobraState) -> CobraState:
-        world, experience, key = given
-        return cobra.update(world, state, experience, key)[0]
-
-    return eqx.filter_jit(update, donate="all-except-first")

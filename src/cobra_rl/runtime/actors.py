@@ -4,7 +4,6 @@ What playing means is given by two pure functions, `begin` and `play`. Their `pa
 beside the policy, such as the weights of the vision module: as an argument it is not compiled in as a constant.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -35,21 +34,14 @@ class Actors(Protocol):
         ...
 
 
-@functools.lru_cache(maxsize=8)
-def _compiled(function: Callable) -> Callable:
-    """Compile a function; the same function again is the same compiled code."""
-    return eqx.filter_jit(function)
-
-
 class LocalActors:
     """All environments in this process; their `state`, in the middle of episodes, belongs in checkpoints."""
 
     replaced = 0
 
     def __init__(self, begin: Begin, play: Play, parts: Any, seed: int | PRNGKeyArray):
-        self._parts = parts
-        self._play = _compiled(play)
-        self.state = _compiled(begin)(parts, jax.random.key(seed) if isinstance(seed, int) else seed)
+        self._parts, self._play = parts, eqx.filter_jit(play)  # compiled once for all actors with this function
+        self.state = eqx.filter_jit(begin)(parts, jax.random.key(seed) if isinstance(seed, int) else seed)
 
     def collect(self, policy: Any, wait: bool = True) -> list[Collected]:
         """Take one step in each environment; there is nothing to wait for."""

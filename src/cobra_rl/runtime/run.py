@@ -61,9 +61,7 @@ class Phase(Protocol):
     notes: dict[str, Any]  # anything else that a resumed run must know; JSON, saved with each checkpoint
 
     @property
-    def keep(
-        self,
-    ) -> bool: ...  # whether the weights of now are to be kept; else those kept before are better
+    def keep(self) -> bool: ...  # whether the weights of now are to be kept; else those kept before are better
     def init(self) -> Any: ...  # the state before the first step: a pytree
     def step(self, state: Any, step: int) -> tuple[Any, Mapping[str, Any]]: ...  # take a step: the state, and metrics
     def report(self, state: Any, step: int) -> Report: ...  # measure the state

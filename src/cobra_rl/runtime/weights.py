@@ -35,9 +35,7 @@ def load_weights(folder: Path, like: Any, kind: str) -> Any:
     read_config(folder, kind)  # refuses what is of another kind or version
     path = folder / WEIGHTS
     try:
-        tensors, metadata = storage.from_bytes(_read(path))
-        if "sha256" in metadata and metadata["sha256"] != storage.checksum(tensors, {"kind": kind}):  # older: none
-            raise storage.DamagedFile("its checksum is wrong")
+        tensors, _ = _read_tensors(path, kind)
         tree = storage.unflatten(like, tensors)
     except storage.DamagedFile as error:
         raise WeightsError(f"The weights {path} are damaged: {error}.") from error
@@ -49,25 +47,20 @@ def load_weights(folder: Path, like: Any, kind: str) -> Any:
 
 def is_saved(folder: Path, tree: Any, config: dict[str, Any], kind: str, exactly: bool = True) -> bool:
     """Return whether a folder holds whole weights of this kind; `exactly`: these ones, to the bit."""
-    if not is_whole(folder):
-        return False
     try:
-        known = read_config(folder, kind)
-    except WeightsError:
+        known, (_, found) = read_config(folder, kind), _read_tensors(folder / WEIGHTS, kind)
+    except ValueError:
         return False
-    _, metadata = storage.from_bytes(_read(folder / WEIGHTS))
-    same = metadata.get("sha256") == storage.checksum(storage.flatten(tree), {"kind": kind})
-    return not exactly or (same and known == config)
+    return not exactly or (known == config and found == storage.checksum(storage.flatten(tree), {"kind": kind}))
 
 
 def is_whole(folder: Path) -> bool:
     """Return whether the weights in a folder are undamaged, whatever they are of."""
     try:
-        tensors, metadata = storage.from_bytes(_read(folder / WEIGHTS))
-        kind = storage.read_json(folder / CONFIG)["kind"]
+        _read_tensors(folder / WEIGHTS, storage.read_json(folder / CONFIG)["kind"])
     except (ValueError, KeyError):
         return False
-    return metadata.get("sha256") in (None, storage.checksum(tensors, {"kind": kind}))  # older ones have none
+    return True
 
 
 def read_config(folder: Path, kind: str) -> dict[str, Any]:
@@ -90,6 +83,15 @@ def sha256(folder: Path) -> str:
     """Identify weights by the bytes of both files."""
     digests = (hashlib.sha256(_read(folder / name)).digest() for name in (WEIGHTS, CONFIG))
     return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+def _read_tensors(path: Path, kind: str) -> tuple[storage.Tensors, str | None]:
+    """Read tensors and their checksum, which older files lack; raise `DamagedFile` if it is wrong."""
+    tensors, metadata = storage.from_bytes(_read(path))
+    checksum = metadata.get("sha256")
+    if checksum not in (None, storage.checksum(tensors, {"kind": kind})):
+        raise storage.DamagedFile("its checksum is wrong")
+    return tensors, checksum
 
 
 def _read(path: Path) -> bytes:

@@ -1,9 +1,9 @@
 """The runs of a folder at a glance: what they are, how far and how good, since when; damaged and running ones too."""
 
 import json
-import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,7 +54,8 @@ def print_runs(lines: list[RunLine], folder: Path) -> None:
 
 
 def _read_run(folder: Path) -> RunLine:
-    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(_last_change(folder)))
+    written = (folder / RECORD, *folder.rglob(LOG), *folder.rglob("step_*"))
+    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(max(path.stat().st_mtime for path in written)))
     held = holder(folder)
     if held is not None:
         since = held.rpartition("since ")[2][:16] or since
@@ -121,17 +122,11 @@ def _scores(path: Path) -> list[float]:
 
 def _latest(log: Path, field: str) -> float | None:
     """Return the last value of a metric in a log that may be damaged."""
-    try:
-        text = log.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    for line in reversed(text.splitlines()):
-        if not re.search(rf'"{field}": *[-\d.]', line):
-            continue
-        try:
-            return float(json.loads(line)[field])
-        except (ValueError, TypeError, KeyError):
-            continue
+    with suppress(OSError):
+        for line in reversed(log.read_text(encoding="utf-8", errors="replace").splitlines()):
+            with suppress(ValueError, TypeError, KeyError, RecursionError):
+                if isinstance(value := json.loads(line)[field], int | float):
+                    return float(value)
     return None
 
 
@@ -141,7 +136,3 @@ def _lost_world(folder: Path, settings: Mapping[str, Any]) -> str:
     path = str(world.get("path", "shipped"))
     places = (folder / "world" / "world.json", Path(path, "world.json"))
     return "" if path == "shipped" or any(place.exists() for place in places) else f"its world is gone: {path}"
-
-
-def _last_change(folder: Path) -> float:
-    return max(path.stat().st_mtime for path in (folder / RECORD, *folder.rglob(LOG), *folder.rglob("step_*")))

@@ -7,7 +7,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from cobra_rl.evaluation.statistics import Exact, Summary, count, count_summary, percent
+from cobra_rl.evaluation.statistics import Exact, Summary, count, count_summary, percent, span
 from cobra_rl.show.results import EXPLORE, TASK, VISION, Metric, Metrics
 from cobra_rl.show.task_results import Record, TaskResult, task_result
 from cobra_rl.spriteworld.names import MODES
@@ -98,8 +98,7 @@ def print_suite(results: Sequence[Record | TaskResult]) -> None:
     """Prints a row per task: interquartile means over seeds with their intervals, and what to compare them with."""
     rows, console = [task_result(result) for result in results], Console()
     compared = COMPARED if console.width >= WIDE else {}
-    seeds = {len(result.seeds) for result in rows}
-    many = "-".join(map(str, sorted({min(seeds), max(seeds)})))
+    many = span(len(result.seeds) for result in rows)
     heads = [f"success,\n{mode}" for mode in MODES] + [name.replace(" ", "\n") for name in compared.values()]
     table = _table(f"Interquartile mean over {many} seeds", "", *heads, "steps,\nepisodes\nto 90 %")
     for result in rows:

@@ -10,13 +10,12 @@ from jaxtyping import Float
 
 from cobra_rl.bounds import Bounds, Checked, NonNegative, Seed, Share, conform
 from cobra_rl.evaluation.statistics import Summary, or_never, summary
-from cobra_rl.evaluation.task import recent_success
+from cobra_rl.evaluation.task import CONTEXT, recent_success
 from cobra_rl.spriteworld.names import MODES, SUITE
 
 AgentName = Literal["cobra", "mpo_handheld", "mpo_policy", "mpo_features", "mpo_raw"]
 AGENTS: tuple[str, ...] = get_args(AgentName)
 BASELINES = {name: f"baseline-{name}" for name in AGENTS[1:]}  # as `read_suite` calls them
-COMPARED = ("random", "bound")  # what agents are compared with
 
 Record = Mapping[str, Any]  # a file as JSON has it
 Number = Annotated[int, Bounds(0, 10**9)]
@@ -104,7 +103,7 @@ def task_result(record: Record | TaskResult, source: str = "") -> TaskResult:
         raise ValueError("it holds no seeds")
     problem, seeds = record["problem"], record["seeds"]
     compared = conform(dict[str, dict[str, float]], record.get("context", {}), "its context")
-    context = {name: {mode: compared[name][mode] for mode in MODES} for name in COMPARED if name in compared}
+    context = {name: {mode: compared[name][mode] for mode in MODES} for name in CONTEXT if name in compared}
     return TaskResult(
         source,
         record.get("command", ""),

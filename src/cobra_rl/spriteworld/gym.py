@@ -49,17 +49,6 @@ class _Shared:
         size = self.core.image_size
         self.observation_space = gymnasium.spaces.Box(0, 255, (size, size, 3), np.uint8)
         self.action_space = gymnasium.spaces.Box(0.0, 1.0, (self.core.action_size,), np.float32)
-        self._compile()
-
-    def _compile(self) -> None: ...  # sets attributes whose names begin with _compiled
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Compiled code does not travel to other processes."""
-        return {name: value for name, value in vars(self).items() if not name.startswith("_compiled")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._compile()
 
     @property
     def state(self) -> EnvState: ...  # the present state of the functional core; of a vector environment, batched
@@ -108,18 +97,14 @@ def _batch_calls(core: Spriteworld):
     Keys are raw key data, which can be pickled.
     """
 
-    def first(state: EnvState) -> TimeStep:
-        no = jnp.bool_(False)
-        return TimeStep(state, None, jnp.float32(0.0), no, no, {"success": no, "moved": jnp.int32(-1)})
-
     def reset(key_data):
         key, draw_key = jax.random.split(jax.random.wrap_key_data(key_data))
-        state = core.initial(draw_key)
-        return jax.random.key_data(key), first(state), core.draw(state)
+        state, no = core.initial(draw_key), jnp.bool_(False)
+        begun = TimeStep(state, None, jnp.float32(0.0), no, no, {"success": no, "moved": jnp.int32(-1)})
+        return jax.random.key_data(key), begun, core.draw(state)
 
     def restart(key_data, last: TimeStep, chosen):
-        next_key, begun, _ = reset(key_data)
-        both = (next_key, begun), (key_data, last)
+        both = reset(key_data)[:2], (key_data, last)
         key_data, step = jax.tree.map(lambda new, old: jnp.where(chosen, new, old), *both)
         return key_data, step, core.draw(step.state)
 
@@ -129,11 +114,7 @@ def _batch_calls(core: Spriteworld):
         return key_data, step, core.draw(step.state)
 
     def step(key_data, last: TimeStep, action):
-        next_key, begun, _ = reset(key_data)
-        stepped = advance(key_data, last, action)[1]
-        both = (next_key, begun), (key_data, stepped)
-        key_data, step = jax.tree.map(lambda new, old: jnp.where(last.done, new, old), *both)
-        return key_data, step, core.draw(step.state)
+        return restart(key_data, advance(key_data, last, action)[1], last.done)
 
     return tuple(jax.jit(jax.vmap(function)) for function in (reset, restart, advance, step))
 
@@ -147,12 +128,9 @@ class SpriteworldEnv(_Shared, gymnasium.Env):
         self._set_up(task, mode, variant, render_mode)
         self._key = self._moving = self._fixed = None
 
-    def _compile(self) -> None:
-        self._compiled_reset, self._compiled_step, self._compiled_draw, self._compiled_state = _single_calls(self.core)
-
     @property
     def state(self) -> EnvState:
-        return self._compiled_state(_begun(self._moving), self._fixed)
+        return _single_calls(self.core)[3](_begun(self._moving), self._fixed)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         _refuse_fork()
@@ -160,14 +138,15 @@ class SpriteworldEnv(_Shared, gymnasium.Env):
         super().reset(seed=seed)
         if seed is not None or self._key is None:
             self._key = _key_data(self.np_random.integers(2**31) if seed is None else seed)
-        self._key, self._moving, self._fixed = self._compiled_reset(self._key)
-        return np.array(self._compiled_draw(self._moving, self._fixed)), {"success": False, "moved": -1}
+        begin, _, draw, _ = _single_calls(self.core)
+        self._key, self._moving, self._fixed = begin(self._key)
+        return np.array(draw(self._moving, self._fixed)), {"success": False, "moved": -1}
 
     def step(self, action):
-        moving = _begun(self._moving)
+        moving, (_, advance, draw, _) = _begun(self._moving), _single_calls(self.core)
         check_action(action)
-        self._moving, summary = self._compiled_step(self._key, moving, self._fixed, np.asarray(action, np.float32))
-        image = self._compiled_draw(self._moving, self._fixed)
+        self._moving, summary = advance(self._key, moving, self._fixed, np.asarray(action, np.float32))
+        image = draw(self._moving, self._fixed)
         reward, terminated, truncated, success, moved = np.asarray(summary).tolist()
         info = {"success": bool(success), "moved": int(moved)}
         return np.array(image), reward, bool(terminated), bool(truncated), info
@@ -202,23 +181,18 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
         self._keys = None
         self._last: Any = None  # the last `TimeStep` of each, batched
 
-    def _compile(self) -> None:
-        self._compiled_reset, self._compiled_restart, self._compiled_advance, self._compiled_step = _batch_calls(
-            self.core
-        )
-
     @property
     def state(self) -> EnvState:
         return _begun(self._last).state
 
     def reset(self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None):
         _refuse_fork()
-        chosen = self._mask(options)
+        chosen, (begin, restart, _, _) = self._mask(options), _batch_calls(self.core)
         self._seed(seed, chosen)
         if chosen.all():
-            self._keys, self._last, images = self._compiled_reset(self._keys)
+            self._keys, self._last, images = begin(self._keys)
         else:
-            self._keys, self._last, images = self._compiled_restart(self._keys, _begun(self._last), chosen)
+            self._keys, self._last, images = restart(self._keys, _begun(self._last), chosen)
         return np.asarray(images), _masked(jax.device_get(self._last.info), chosen)
 
     def step(self, actions):
@@ -228,8 +202,8 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
         if self.autoreset_mode == AutoresetMode.DISABLED and ended.any():
             which = f"Environments {np.flatnonzero(ended).tolist()} have ended"
             raise gymnasium.error.ResetNeeded(f"{which}; call reset(options={{'reset_mask': mask}}) for them first.")
-        next_step = self.autoreset_mode == AutoresetMode.NEXT_STEP
-        call = self._compiled_step if next_step else self._compiled_advance
+        _, restart, advance, advance_or_begin = _batch_calls(self.core)
+        call = advance_or_begin if self.autoreset_mode == AutoresetMode.NEXT_STEP else advance
         self._keys, self._last, images = call(self._keys, last, np.asarray(actions, np.float32))
         reward, terminated, truncated, info = jax.device_get(self._last[2:])
         infos, done = _masked(info, everywhere), terminated | truncated
@@ -237,7 +211,7 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
             final = np.full(self.num_envs, None, object)
             for i in np.flatnonzero(done):
                 final[i] = np.asarray(images[i])
-            self._keys, self._last, images = self._compiled_restart(self._keys, self._last, done)
+            self._keys, self._last, images = restart(self._keys, self._last, done)
             infos = _masked(jax.device_get(self._last.info), everywhere)
             infos |= {"final_obs": final, "_final_obs": done, "final_info": _masked(info, done), "_final_info": done}
         return np.asarray(images), reward.astype(np.float64), terminated, truncated, infos

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from cobra_rl.evaluation.statistics import Summary, count, percent
+from cobra_rl.evaluation.statistics import Summary, count, percent, span
 from cobra_rl.models.world import WorldModel
 from cobra_rl.show.figures.style import COLORS, LABELS, Drawn, caption
 from cobra_rl.show.results import Suite, read_suite
@@ -124,20 +124,17 @@ def _compared(axes: Axes, results: Mapping[str, TaskResult], mode: str) -> None:
 def _budget(bars: Suite) -> dict[str, str]:
     """Write how many seeds, episodes and steps the results have: "5" or "3-5"; steps by agent if there are several."""
     results = [result for by_task in bars.values() for result in by_task.values()]
-    steps = {SERIES[kind][1]: _range({result.steps for result in of.values()}) for kind, of in bars.items()}
+    whole = "{:,}".format
+    steps = {SERIES[kind][1]: span((result.steps for result in of.values()), whole) for kind, of in bars.items()}
     alike = len(set(steps.values())) == 1
     return {
-        "seeds": _range({len(result.seeds) for result in results}),
-        "episodes": _range({result.episodes for result in results}),
+        "seeds": span((len(result.seeds) for result in results), whole),
+        "episodes": span((result.episodes for result in results), whole),
         "steps": next(iter(steps.values())) if alike else ", ".join(f"{of} ({name})" for name, of in steps.items()),
     }
 
 
 def replay_ratios(bars: Suite) -> str:
     """Write how many transitions baselines drew for learning per environment step."""
-    found = {result.replay_ratio for of in bars.values() for result in of.values() if result.agent != "cobra"}
-    return "-".join(f"{value:g}" for value in sorted({min(found), max(found)}))
-
-
-def _range(values: set[int]) -> str:
-    return "-".join(f"{value:,}" for value in sorted({min(values), max(values)}))
+    baselines = (result for of in bars.values() for result in of.values() if result.agent != "cobra")
+    return span((result.replay_ratio for result in baselines), "{:g}".format)
