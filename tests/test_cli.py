@@ -1,8 +1,11 @@
 """The command line as a person meets it."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +13,10 @@ import pytest
 from PIL import Image
 
 from cobra_rl import __version__, cli, spriteworld
-from cobra_rl.cli import COMMANDS
+from cobra_rl.cli import COMMANDS, process
 from cobra_rl.config import TASK, VISION
 
+PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 COBRA = str(Path(sys.executable).with_name("cobra"))
 
 
@@ -146,6 +150,39 @@ def test_help_reads_like_a_short_manual(capsys):
 def test_the_command_is_installed_and_says_its_version(words):
     run = subprocess.run(words, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == f"cobra-rl {__version__}"
+
+
+def test_an_interrupt_while_the_command_is_imported_is_one_line(tmp_path):
+    """Gymnasium is the first thing that takes long; an interrupt comes just then."""
+    module, _, name = tomllib.loads(PROJECT.read_text())["project"]["scripts"]["cobra"].partition(":")
+    (tmp_path / "gymnasium.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
+    path = os.pathsep.join([str(tmp_path), str(PROJECT.with_name("src"))])
+    run = subprocess.run(
+        [sys.executable, "-c", f"from {module} import {name}\n{name}()", "--version"],
+        env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.stderr == "cobra: stopped at once; what was saved before is intact.\n"
+    assert run.returncode == 130
+
+
+def test_an_interrupt_while_options_are_parsed_ends_the_process_and_later_ones_do_not(monkeypatch):
+    """Compiled code is imported meanwhile, which a KeyboardInterrupt would abort."""
+    ended = []
+    monkeypatch.setattr(process, "end_at_once", lambda: ended.append(True))
+
+    class Command:
+        def run(self):
+            signal.raise_signal(signal.SIGINT)
+
+    def parse(words):
+        signal.raise_signal(signal.SIGINT)
+        return Command()
+
+    monkeypatch.setattr(cli, "parse", parse)
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["runs"])
+    assert ended == [True]
+    assert stop.value.code == 130
 
 
 def test_help_imports_no_jax_and_the_package_is_quick_to_import():
