@@ -27,7 +27,7 @@ fuzz: .venv/test  ## ten times as many malformed inputs as `make test` tries, at
 test-portable: .venv/test  ## all tests as on other machines: orders, BLAS kernels, instruction sets, workers, Pythons
 	$(BIN)/python tests/portable.py
 
-chaos: .venv/test  ## kills, crashes, full disks, damaged files, signals: what was tried and what was lost (nothing)
+chaos: .venv/test  ## kills, crashes, full disks, damaged files, NaN, signals: what was tried and what was lost (nothing)
 	$(BIN)/python tests/chaos.py --out results/chaos.json
 
 figures: .venv/base  ## all figures of the paper that the results support, in runs/figures

@@ -17,12 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-if CORES:
+if CORES and __name__ == "__main__":
     os.sched_setaffinity(0, {random.choice(CORES)})
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # compiling is most of the time
@@ -35,8 +36,9 @@ import processes
 import toy
 from cobra_rl.runtime.cache import keep_compilations
 
-SHORT = ("crash toy", "damage toy", "disk toy", "crash explore")
-GROUPS = (("toy", "vision", "explore"), ("task", "baseline", "two processes", "output", "limited"))
+SHORT = ("crash toy", "damage toy", "disk toy", "nan toy", "crash explore")
+# By the seconds in results/chaos.json both take about as long; what is tried with vision alone is where vision is.
+GROUPS = (("toy", "vision", "explore", "two processes", "output", "limited"), ("task", "baseline"))
 
 
 class Tried(NamedTuple):
@@ -81,10 +83,16 @@ def try_side_by_side(options: argparse.Namespace) -> list[dict[str, Any]]:
                 )
                 for words, out, core in zip(groups, outs, itertools.cycle(CORES))
             ]
-            for process, out in zip(running, outs, strict=True):
+            for words, process, out in zip(groups, running, outs, strict=True):
                 process.wait()
-                rows += json.loads(out.read_text())["parts"]  # if it is not there, the process said why
+                rows += json.loads(out.read_text())["parts"] if out.exists() else [crashed(words, process.returncode)]
     return rows
+
+
+def crashed(words: tuple[str, ...], code: int) -> dict[str, Any]:
+    """The row of a group of parts whose process left no results; it said why."""
+    lost = f"all results: the process that tried it ended with exit code {code}"
+    return Tried("chaos itself failed", 0, [lost])._asdict() | {"part": ", ".join(words), "seconds": 0.0}
 
 
 def try_parts(options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -98,7 +106,11 @@ def try_parts(options: argparse.Namespace) -> list[dict[str, Any]]:
             ):
                 continue
             start, cpu = time.monotonic(), sum(os.times()[:4])
-            tried = part()
+            try:
+                tried = part()
+            except Exception as error:  # the other parts and the table are worth more
+                traceback.print_exc()
+                tried = Tried("chaos itself failed", 0, [f"{type(error).__name__}: {error}"])
             seconds, used = time.monotonic() - start, sum(os.times()[:4]) - cpu
             rows.append(tried._asdict() | {"part": name, "seconds": round(seconds, 1)})
             lost = "; ".join(tried.lost) or "nothing"
@@ -120,6 +132,7 @@ def parts(folder: Path, options: argparse.Namespace) -> Iterator[tuple[str, Call
         yield f"damage {phase}", lambda train=train: damages(train, next(places))
         step = 1 if phase == "toy" else 6
         yield f"disk {phase}", lambda train=train, step=step: full_disks(train, next(places), step)
+        yield f"nan {phase}", lambda train=train: poisons(train, next(places))
     for phase, command in commands.items():
         yield f"kill {phase}", lambda command=command: kills(command, next(places), options)
         which = processes.SIGNALS if phase == "vision" else processes.SIGNALS[:1]
@@ -132,10 +145,10 @@ def parts(folder: Path, options: argparse.Namespace) -> Iterator[tuple[str, Call
 
 
 def crashes(train: faults.Train, folder: Path, every: int) -> Tried:
-    """Die at every rename and fsync, before and after."""
+    """Resume from what a death at every rename and fsync, before and after, would leave."""
     found = faults.crash_everywhere(train, folder, every)
-    note = f"{found['points']} points, {found['states']} different states"
-    return Tried("died at a rename or an fsync", found["tried"], found["lost"], note)
+    note = f"{found['points']} points, {found['states']} different states, copied at that moment: no process is killed"
+    return Tried("as if it had died at a rename or an fsync", found["tried"], found["lost"], note)
 
 
 def damages(train: faults.Train, folder: Path) -> Tried:
@@ -163,6 +176,14 @@ def full_disks(train: faults.Train, folder: Path, every: int) -> Tried:
             lost.append(f"the sentence says too little: {sentence}")
         lost += faults.resumed(train, place, expected)
     return Tried("the disk was full", tried, lost)
+
+
+def poisons(train: faults.Train, folder: Path) -> Tried:
+    """Let a metric, then a weight be no number: nothing of it may be saved."""
+    with faults.quiet():
+        train(folder / "whole")
+    found = list(faults.poisoned(train, folder, faults.outcome(folder / "whole")))
+    return Tried("a number was NaN", len(found), [f"{what}: {each}" for what, lost in found for each in lost])
 
 
 def kills(command: list[str], folder: Path, options: argparse.Namespace) -> Tried:

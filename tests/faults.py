@@ -14,20 +14,22 @@ import json
 import os
 import re
 import shutil
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
+import numpy as np
 
 from cobra_rl.config import BASELINE, EXPLORE, TASK, VISION
 from cobra_rl.environments import Problem
 from cobra_rl.models.world import make_exploration, make_transition, make_vision
 from cobra_rl.phases import explore, task, vision
 from cobra_rl.phases.baseline import prepare_baseline
-from cobra_rl.runtime import checkpoint
-from cobra_rl.runtime.storage import explain
+from cobra_rl.runtime import checkpoint, run
+from cobra_rl.runtime.storage import explain, from_bytes
 from cobra_rl.runtime.weights import save_weights, sha256
 from cobra_rl.spriteworld import make
 from cobra_rl.worlds import load_world, part_weights, seal_world, vision_weights
@@ -267,6 +269,66 @@ def _die_half_way(train: Train, folder: Path) -> None:
     finally:
         checkpoint.save = real
     raise AssertionError("the run saved nothing")
+
+
+class Poisoned:
+    """A phase in which one metric of each step is no number; or one weight, just before it would be saved."""
+
+    def __init__(self, phase: Any, what: str):
+        self._phase, self._what = phase, what
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._phase, name)
+
+    def step(self, state: Any, step: int) -> tuple[Any, dict[str, Any]]:
+        state, metrics = self._phase.step(state, step)
+        if self._what == "metric":
+            return state, {**metrics, next(iter(metrics)): np.float32("nan")}
+        return (state if (step + 1) % self._phase.save_every else self._with_nan(state)), metrics
+
+    def _with_nan(self, state: Any) -> Any:
+        """Replace one number of the last array that is saved as a weight."""
+        kept = [weights.tree for weights in self._phase.weights(state).values()]
+        saved = {id(leaf) for leaf in jax.tree.leaves(kept) if eqx.is_inexact_array(leaf)}
+        leaves, form = jax.tree.flatten(state)
+        place = max(number for number, leaf in enumerate(leaves) if id(leaf) in saved)
+        values = np.array(leaves[place])
+        values.flat[0] = np.nan
+        leaves[place] = jax.device_put(values)
+        return jax.tree.unflatten(form, leaves)
+
+
+def poisoned(train: Train, folder: Path, expected: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
+    """Poison a run after its first checkpoint, then resume it; yields what was poisoned, and what was lost."""
+    _die_half_way(train, folder / "half")
+    for what in ("metric", "weight"):
+        place, real = Path(shutil.copytree(folder / "half", folder / what)), run._Loop
+        before = _saved(place)
+        lost = [f"{path.name} is not finite" for path, data in before.items() if not _is_finite(data)]
+        run._Loop = lambda phase, *rest, what=what, real=real: real(Poisoned(phase, what), *rest)
+        try:
+            with quiet():
+                train(place)
+            lost.append("it did not stop")
+        except run.Diverged as error:
+            lost += [] if "the checkpoint of step" in str(error) else [f"the sentence says too little: {error}"]
+        except Exception as error:
+            lost.append(f"{type(error).__name__}: {error}")
+        finally:
+            run._Loop = real
+        lost += [] if _saved(place) == before else ["something was saved"]
+        yield what, lost + resumed(train, place, expected)
+        shutil.rmtree(place)
+
+
+def _saved(folder: Path) -> dict[Path, bytes]:
+    """All checkpoints and weights."""
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*.safetensors*"))}
+
+
+def _is_finite(data: bytes) -> bool:
+    tensors, _ = from_bytes(zlib.decompress(data) if data[:1] == b"\x78" else data)
+    return all(np.isfinite(tensor).all() for tensor in tensors.values() if np.issubdtype(tensor.dtype, np.inexact))
 
 
 def full_disks(train: Train, folder: Path, every: int = 1) -> Iterator[tuple[Path, str]]:

@@ -168,12 +168,14 @@ def killed_actors(world: Path, folder: Path, seconds: float = 45.0, every: float
         place = folder / name
         process = start(command, place, "import os; os.sched_setaffinity(0, range(os.cpu_count()))", ON_ALL_CORES)
         until(process, lambda place=place: rows(place))
-        began = time.monotonic()
+        began, known = time.monotonic(), 0.0
         while time.monotonic() - began < seconds and process.poll() is None:
             time.sleep(every)
-            if kill and (actors := descendants(process.pid, "ray::_Player")):
+            steps = rows(place)[-1]["env_steps"]
+            # Three failures in a row stop a run by design: none is killed before anything came since the last one.
+            if kill and steps > known and (actors := descendants(process.pid, "ray::_Player")):
                 os.kill(actors[0], signal.SIGKILL)
-                killed += 1
+                killed, known = killed + 1, steps
         process.send_signal(signal.SIGTERM)
         code, output = finished(process)
         lost += [] if code == 143 else [f"exit code {code}: {output[-300:]}"]
@@ -185,6 +187,7 @@ def killed_actors(world: Path, folder: Path, seconds: float = 45.0, every: float
             )
         if kill and last["replaced"] < killed - 2:
             lost.append(f"the log counts {last['replaced']} of {killed}")
+    lost += [] if killed else ["no actor was killed"]
     if rates[1] < rates[0] * 2 / 3:
         lost.append("more than a third of the rate")
     return "Ray actors were killed", killed, lost, f"{rates[0]:.0f} steps/s, with kills {rates[1]:.0f}"

@@ -1,8 +1,11 @@
 """The command line as a person meets it."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +13,10 @@ import pytest
 from PIL import Image
 
 from cobra_rl import __version__, cli, spriteworld
-from cobra_rl.cli import COMMANDS
+from cobra_rl.cli import COMMANDS, process
 from cobra_rl.config import TASK, VISION
 
+PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 COBRA = str(Path(sys.executable).with_name("cobra"))
 
 
@@ -50,6 +54,13 @@ def test_watch_films_the_shipped_agent_beside_what_it_sees_and_imagines(tmp_path
         (["play-random", "sorting", "--steps", "2000", "--size", "1024"], "a film holds at most 300,000,000"),
         (["solve", "sorting", "--seeds", "100000"], "--seeds is 100000; it must be a whole number from 1 to 10,000"),
         (["solve", "sorting", "--first-seed", "4294967296"], "from 0 to 4,294,967,295"),
+        (["solve", "sorting", "--first-seed", "4294967295", "--seeds", "2"], "--seeds - 1) is 4294967296; it must be"),
+        (["baseline", "sorting", "--first-seed", "4294967294"], "--seeds - 1) is 4294967294; it must be"),
+        (["train", "vision", "--seed", "4294967294"], "--seed is 4294967294; it must be a whole number from 0 to"),
+        (["solve", "sorting", "--address", "auto"], "--address is auto, but only Ray uses it; add --runtime ray"),
+        (["baseline", "sorting", "--workers", "2"], "--workers is 2, but only Ray uses it; add --runtime ray"),
+        (["train", "explore", "--actors", "2"], "--actors is 2, but only Ray uses it; add --runtime ray"),
+        (["reproduce", "--workers", "3"], "--workers is 3, but only Ray uses it; add --runtime ray"),
         (["play-random", "sortin"], "sortin"),
         (["play", "--port", "-1"], "--port is -1; it must be a whole number from 0 to 65,535"),
         (["play", "--run", "nowhere"], "nowhere is no run of `cobra solve`"),
@@ -139,6 +150,39 @@ def test_help_reads_like_a_short_manual(capsys):
 def test_the_command_is_installed_and_says_its_version(words):
     run = subprocess.run(words, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == f"cobra-rl {__version__}"
+
+
+def test_an_interrupt_while_the_command_is_imported_is_one_line(tmp_path):
+    """Gymnasium is the first thing that takes long; an interrupt comes just then."""
+    module, _, name = tomllib.loads(PROJECT.read_text())["project"]["scripts"]["cobra"].partition(":")
+    (tmp_path / "gymnasium.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
+    path = os.pathsep.join([str(tmp_path), str(PROJECT.with_name("src"))])
+    run = subprocess.run(
+        [sys.executable, "-c", f"from {module} import {name}\n{name}()", "--version"],
+        env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.stderr == "cobra: stopped at once; what was saved before is intact.\n"
+    assert run.returncode == 130
+
+
+def test_an_interrupt_while_options_are_parsed_ends_the_process_and_later_ones_do_not(monkeypatch):
+    """Compiled code is imported meanwhile, which a KeyboardInterrupt would abort."""
+    ended = []
+    monkeypatch.setattr(process, "end_at_once", lambda: ended.append(True))
+
+    class Command:
+        def run(self):
+            signal.raise_signal(signal.SIGINT)
+
+    def parse(words):
+        signal.raise_signal(signal.SIGINT)
+        return Command()
+
+    monkeypatch.setattr(cli, "parse", parse)
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["runs"])
+    assert ended == [True]
+    assert stop.value.code == 130
 
 
 def test_help_imports_no_jax_and_the_package_is_quick_to_import():

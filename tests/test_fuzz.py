@@ -475,6 +475,10 @@ WHOLE = {  # options that take whole numbers
         *("--seeds", "--first-seed", "--steps", "--final", "--config.proposals", "--config.updates", "--config.memory"),
         *("--config.learning-rate", "--config.epsilon", "--config.reward.pair"),
     ],
+    "baseline sorting --preset debug": [
+        *("--seeds", "--first-seed", "--steps", "--final", "--workers", "--check-every", "--config.batch"),
+        *("--config.capacity", "--config.envs", "--config.discount"),
+    ],
     "train vision --preset debug": [
         *(
             "--steps",
@@ -487,6 +491,7 @@ WHOLE = {  # options that take whole numbers
         *("--config.model.attention-channels", "--config.validation-scenes", "--config.evaluate-every"),
     ],
     "train explore --preset debug": ["--steps", "--seed", "--config.capacity", "--config.envs", "--config.first"],
+    "evaluate FOLDER": ["--episodes"],
     "evaluate vision": ["--scenes"],
     "evaluate explore": ["--scenes"],
     "reproduce --preset debug": ["--seeds", "--seed", "--steps", "--final"],
@@ -497,6 +502,8 @@ PATHS = {  # options that name what is to be read or written
     "play-random": ["--out"],
     "solve sorting": ["--world", "--out"],
     "solve": ["--env"],
+    "baseline sorting --features slots": ["--world", "--out"],
+    "evaluate FOLDER": ["--out"],
     "train vision": ["--out", "--env"],
     "train explore": ["--out", "--vision", "--env"],
     "evaluate vision": ["--out", "--world", "--vision"],
@@ -506,10 +513,20 @@ PATHS = {  # options that name what is to be read or written
     "reproduce": ["--out"],
 }
 CHOICES = {"watch": "--mode", "play-random": "--variant", "solve": "--predictor", "train vision": "--preset"}
+CHOICES |= {"baseline": "--policy"}
+OTHERS = (  # where the last two words are not an option and its value, the last one is wrong
+    "watch --no-such-option", "solve --no-such-option", "figures --no-such-option", "runs --no-such-option",
+    "baseline no_such_task", "nothing", "train", "-", "runs FILE", "runs FILE/nowhere", "evaluate FILE",
+    "evaluate FOLDER", "evaluate FOLDER/nowhere",
+    "solve sorting --first-seed 4294967295 --seeds 2", "baseline sorting --first-seed 4294967290 --seeds 5",
+    "baseline sorting --first-seed 4294967294", "train vision --seed 4294967294", "train explore --seed 4294967295",
+    "reproduce --seed 4294967294", "solve sorting --address nowhere:1", "baseline sorting --workers 3",
+    "train explore --actors 2", "reproduce --address auto",
+)  # fmt: skip
 
 
 def lines(folder):
-    """Command lines with something wrong in each; FILE is a file and FOLDER a folder that exist."""
+    """Command lines with something wrong in each, by command; FILE is a file and FOLDER a folder that exist."""
     numbers = [
         [*command.split(), option, value]
         for command, options in WHOLE.items()
@@ -520,7 +537,7 @@ def lines(folder):
     paths = []
     for command, options in PATHS.items():
         for option in options:
-            values = places if option != "--out" else places[:2]
+            values = places[:2] if option in ("--out", "--figures") else places  # the last can be written
             paths += [[*command.split(), option, value] for value in values]
     wrong_kind = [
         [*command.split(), "--out", f"{folder}/{name}"]
@@ -532,17 +549,24 @@ def lines(folder):
                 ("play-random", "x.png"),
             ),
             *(("evaluate vision", "FOLDER"), ("evaluate explore", "x.txt"), ("report", "FOLDER"), ("figures", "FILE")),
+            *(("baseline sorting", "FILE"), ("evaluate FOLDER", "x.txt"), ("evaluate FOLDER", "FOLDER")),
             *(("solve sorting", "FILE"), ("train vision", "FILE"), ("train explore", "FILE"), ("reproduce", "FILE")),
         )
     ]
     choices = [[*command.split(), option, value] for command, option in CHOICES.items() for value in ("?", "", "TRAIN")]
-    others = [[name, "--no-such-option"] for name in ("watch", "solve", "figures")] + [
-        ["nothing"],
-        ["train"],
-        [""],
-        ["-"],
-    ]
-    return numbers + paths + wrong_kind + choices + others
+    found = {}
+    for words in numbers + paths + wrong_kind + choices + [line.split() for line in OTHERS] + [[""]]:
+        words = [f"{folder}/{word}" if word.startswith(("FILE", "FOLDER")) else word for word in words]
+        found.setdefault(tuple(words[: 1 + (" ".join(words[:2]) in cli.COMMANDS)]), []).append(words)
+    return found
+
+
+def named(words, text):
+    """Whether a text, which may be wrapped and framed, names the option or the value that is wrong."""
+    text = "".join(text.replace("│", "").split())
+    value, option = words[-1], words[-2] if len(words) > 1 else ""
+    names = [option, option.rpartition(".")[2].replace("-", "_")] if option.startswith("--") else [value or "''"]
+    return any(name in text for name in names) or (len(value) > 2 and value in text)
 
 
 @given(st.data())
@@ -551,7 +575,8 @@ def test_command_lines_that_cannot_be(tmp_path_factory, data):
     folder = tmp_path_factory.getbasetemp() / "lines"
     (folder / "FOLDER").mkdir(parents=True, exist_ok=True)
     (folder / "FILE").write_text("kept")
-    words = data.draw(st.sampled_from(lines(folder)))
+    found = lines(folder)
+    words = data.draw(st.sampled_from(found[data.draw(st.sampled_from(sorted(found)))]))
     said = io.StringIO()
     outputs = contextlib.redirect_stderr(said), contextlib.redirect_stdout(said)
     with contextlib.chdir(folder.parent), outputs[0], outputs[1], pytest.raises(SystemExit) as stop:
@@ -559,6 +584,7 @@ def test_command_lines_that_cannot_be(tmp_path_factory, data):
     text = said.getvalue()
     assert stop.value.code == 2, (words, text)
     assert len(text) > 20, words
+    assert named(words, text), (words, text)
     assert "Traceback" not in text
     assert (folder / "FILE").read_text() == "kept"
     assert sorted(path.name for path in folder.iterdir()) == ["FILE", "FOLDER"]

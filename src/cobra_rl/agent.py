@@ -31,6 +31,7 @@ OTHER_COMMANDS = {  # the command of each phase
     "explore": "cobra train explore",
     "baseline": "cobra baseline",
 }
+GIVE_WORLD = "give its folder, by --world FOLDER on the command line or world= in Python"
 _choose = eqx.filter_jit(choose_batch)
 
 
@@ -235,8 +236,6 @@ def world_of(folder: Path, recorded: WorldUsed, given: str | Path | None) -> Pat
                 return place
             raise ValueError(
                 f"The run {folder} learnt in another world than {place}: it needs the one with sha256 "
-                f"{recorded.sha256[:12]}; give its folder as the world."
+                f"{recorded.sha256[:12]}; {GIVE_WORLD}."
             )
-    raise FileNotFoundError(
-        f"The world that {folder} learnt in is no longer there ({recorded.path}); give its folder as the world."
-    )
+    raise FileNotFoundError(f"The world that {folder} learnt in is no longer there ({recorded.path}); {GIVE_WORLD}.")

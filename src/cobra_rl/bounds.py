@@ -69,6 +69,7 @@ Share = Annotated[float, Bounds(0.0, 1.0)]
 NonNegative = Annotated[float, Bounds(0.0, 1e12)]
 Positive = Annotated[float, Bounds(0.0, 1e12, above=True)]
 Seed = Annotated[int, Bounds(0, 2**32 - 1)]
+TrainingSeed = Annotated[int, Bounds(0, 2**32 - 3)]  # of a phase that takes the two numbers after it as well
 Layers = Annotated[tuple[Width, ...], Bounds(0, 16)]
 
 

@@ -59,6 +59,6 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_p
             return explore.Report({})
 
     monkeypatch.setattr(explore, "ExplorePhase", Poisoned)
-    with pytest.raises(Diverged, match="transition is nan at step 16; the last good checkpoint is kept in"):
+    with pytest.raises(Diverged, match="transition is nan at step 16; the checkpoint of step 8 is kept in"):
         explore.train(EXPLORE["debug"], make("exploration"), find_vision(debug_vision), tmp_path)
     assert [file.name for file in (tmp_path / "checkpoints").glob("step_*")] == ["step_00000008.safetensors.zz"]

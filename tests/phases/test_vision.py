@@ -70,7 +70,7 @@ def poisoned(phase_class, metric: str, after: int):
 
 def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(vision, "VisionPhase", poisoned(vision.VisionPhase, "loss", 9))
-    with pytest.raises(Diverged, match="loss is nan at step 16; the last good checkpoint is kept in"):
+    with pytest.raises(Diverged, match="loss is nan at step 16; the checkpoint of step 8 is kept in"):
         vision.train(VISION["debug"], make("exploration"), tmp_path)
     assert [file.name for file in (tmp_path / "checkpoints").glob("step_*")] == ["step_00000008.safetensors"]
     assert (tmp_path / "pictures").exists()

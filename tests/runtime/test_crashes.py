@@ -178,9 +178,41 @@ def test_what_is_not_finite_is_never_saved(half, expected, what):
             return state | {"weights": state["weights"] * jnp.nan}, {"loss": 0.0}
 
     before = {path: path.read_bytes() for path in half.rglob("*.safetensors")}
-    with quiet(), pytest.raises(Diverged, match=r"last good checkpoint is kept in .* lower --config\.learning-rate"):
+    with (
+        quiet(),
+        pytest.raises(Diverged, match=r"the checkpoint of step 6 is kept in .* lower --config\.learning-rate"),
+    ):
         train(half, Poisoned)
     assert {path: path.read_bytes() for path in half.rglob("*.safetensors")} == before
+    with quiet():
+        train(half)
+    assert differences(expected, outcome(half)) == []
+
+
+def test_if_nothing_was_saved_before_the_loss_was_no_number_that_is_said(tmp_path):
+    class Poisoned(Toy):
+        def step(self, state, step):
+            return super().step(state, step)[0], {"loss": np.float32("inf")}
+
+    with quiet(), pytest.raises(Diverged, match=r"loss is inf at step 1; nothing was saved yet\. Start a new"):
+        train(tmp_path, Poisoned)
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+@pytest.mark.parametrize("failing", [7, 6])
+def test_a_run_whose_actors_fail_for_good_stops_having_saved(half, expected, failing):
+    """In the first step after a resume, which began at 6, there is nothing to save."""
+
+    class Fails(Toy):
+        def step(self, state, step):
+            if step == failing:
+                raise ChildProcessError("3 actors failed in a row: no such file.")
+            return super().step(state, step)
+
+    sentence = rf"3 actors failed in a row: no such file\. Stopped at step {failing} of 8; the same command goes on"
+    with quiet(), pytest.raises(ChildProcessError, match=sentence):
+        train(half, Fails)
+    assert checkpoint.checkpoints(half / "checkpoints")[0][0] == failing
     with quiet():
         train(half)
     assert differences(expected, outcome(half)) == []

@@ -13,6 +13,8 @@ from cobra_rl.runtime.folder import locked
 from cobra_rl.runtime.storage import write_json
 from cobra_rl.show.runs import read_runs
 
+GONE = "/nowhere/of-a-long-name-without-any-space/explore/world"
+
 
 def make_run(folder: Path, settings: dict, step: int = 0, log: str = "") -> Path:
     write_json(folder / "run.json", {"settings": settings})
@@ -30,7 +32,7 @@ def runs(tmp_path) -> Path:
     make_run(tmp_path / "vision", {"phase": "vision", "seed": 3, "config": {"steps": 200}}, 50, seen)
     make_run(tmp_path / "explore", {"phase": "explore", "seed": 0, "config": {"steps": 40}}, 40, '{"hit_rate": 0.5}')
     sorting = {"phase": "task", "problem": {"task": "sorting"}, "steps": 100, "seed_count": 2}
-    gone = {"world": {"path": "/nowhere/world", "sha256": ""}}
+    gone = {"world": {"path": GONE, "sha256": ""}}
     make_run(tmp_path / "solve" / "sorting", sorting | gone, 60, '{"step": 60, "success": 0.25}')
     finished = make_run(tmp_path / "solve" / "done", sorting | {"seed_count": 1}, 100)
     write_json(finished / "result.json", {"seeds": [{"success_test": 0.97}]})
@@ -51,7 +53,7 @@ def test_every_run_has_its_line(runs):
     assert lines["explore"][1:4] == ("explore, seed 0", "40/40", "hits 50.0%")
     assert lines["explore"].state == "finished"
     assert lines["sorting"][1:4] == ("sorting, 2 seeds", "60/200", "success 25.0%")
-    assert lines["sorting"].state == "its world is gone: /nowhere/world"
+    assert lines["sorting"].state == f"its world is gone: {GONE}"
     assert (lines["done"].good, lines["done"].state) == ("success, test 97.0%", "finished")
     for name in ("empty", "list", "other"):
         assert lines[name].state == "damaged"
@@ -68,6 +70,17 @@ def test_the_table_is_readable_in_narrow_terminals(runs, columns, capsys, monkey
     words = " ".join(text.replace("│", " ").split())
     for expected in ("vision", "50/200", "stopped", "FG-ARI", "97.0%", "damaged", "finished"):
         assert expected in words
+    rows = [line.split("│")[2].strip() for line in text.splitlines() if line.startswith("│")]
+    assert GONE in "".join(rows)  # a long name is folded and not cut
+
+
+def test_of_a_running_one_the_log_says_how_far_it_is(runs):
+    sorting = runs / "solve" / "sorting"
+    for logged, far in (("75", "75/200"), ("1e999", "100/200"), ("-3", "60/200"), ("40", "60/200")):
+        (sorting / "seed0" / "log.jsonl").write_text(f'{{"step": {logged}, "success": 0.25}}\n')
+        with locked(sorting):
+            assert {line.folder.name: line.far for line in read_runs(runs)}["sorting"] == far
+    assert {line.folder.name: line.far for line in read_runs(runs)}["sorting"] == "60/200"
 
 
 def test_a_folder_without_runs_is_said_and_what_is_no_folder_is_refused(tmp_path, capsys):

@@ -11,7 +11,7 @@ import traceback
 from typing import Any
 
 from cobra_rl import __version__
-from cobra_rl.cli.process import end_at_once, keep_talking, use_huge_pages
+from cobra_rl.cli.process import end_at_once, ended_by_interrupts, keep_talking, use_huge_pages
 from cobra_rl.runtime import signals
 
 # By command: the module and the class that implement it, imported only when it is called, and a line of help.
@@ -61,12 +61,13 @@ def parse(words: list[str]) -> Any:
 def _run(words: list[str], debug: bool) -> int:
     signals.at_second_interrupt = end_at_once
     try:
-        if _split(words)[0] in TRAINING:
-            use_huge_pages()
-        command = parse(words)
-        from cobra_rl.runtime.cache import keep_compilations
+        with ended_by_interrupts():
+            if _split(words)[0] in TRAINING:
+                use_huge_pages()
+            command = parse(words)
+            from cobra_rl.runtime.cache import keep_compilations
 
-        keep_compilations()
+            keep_compilations()
         command.run()
     except signals.Stopped as stop:
         print(stop, file=sys.stderr)

@@ -6,7 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from cobra_rl.bounds import Often, Seed
-from cobra_rl.cli.options import Episodes, OutFolder, Preset, Runtime, Seeds, Variant, Workers, learn_with_ray
+from cobra_rl.cli.options import (
+    Episodes,
+    OutFolder,
+    Preset,
+    Runtime,
+    Seeds,
+    Variant,
+    Workers,
+    check_ray_options,
+    learn_with_ray,
+)
 from cobra_rl.phases.solving import Solving
 from cobra_rl.players import load_player
 from cobra_rl.runtime.words import working
@@ -26,7 +36,7 @@ class Learning(ABC):
     first_seed: Seed = 0  # First random seed; the others follow it.
     runtime: Runtime = "local"
     """Train the seeds one after the other in this process, or in parallel with Ray (needs the extra [ray])."""
-    workers: Workers = 2  # Number of seeds that Ray trains in parallel on this machine.
+    workers: Workers | None = None  # Number of seeds that Ray trains in parallel on this machine. Default: 2.
     address: str | None = None  # Address of a Ray cluster, such as auto; all machines must see the disk of --out.
     final: Episodes = 200  # Greedy evaluation episodes at the end, in each mode (train and test).
     check_every: Often = 0
@@ -42,6 +52,7 @@ class Learning(ABC):
 
     def learn(self, task: str | None, out: OutFolder | None) -> None:
         """Learn a task, or all of them, and show the results."""
+        check_ray_options(self.runtime, workers=self.workers, address=self.address)
         tasks = REWARDED if task == "all" else [task]
         outs = [out and out / self.folder_name(each) for each in REWARDED] if task == "all" else [out]
         solvings = [self.prepare(each, place) for each, place in zip(tasks, outs, strict=True)]

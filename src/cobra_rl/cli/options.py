@@ -62,11 +62,18 @@ def command_line() -> str:
     return shlex.join(["cobra", *sys.argv[1:]])
 
 
-def learn_with_ray(solvings: "Sequence[Solving]", workers: int, address: str | None) -> None:
-    """Learn all seeds of tasks in Ray processes; a ValueError says so if Ray is not installed."""
+def check_ray_options(runtime: str, **options: int | str | None) -> None:
+    """Raise a ValueError if an option that only Ray uses is given without --runtime ray."""
+    for name, value in options.items():
+        if value is not None and runtime != "ray":
+            raise ValueError(f"--{name} is {value}, but only Ray uses it; add --runtime ray, or leave --{name} out.")
+
+
+def learn_with_ray(solvings: "Sequence[Solving]", workers: int | None, address: str | None) -> None:
+    """Learn all seeds of tasks in Ray processes, by default two; a ValueError says so if Ray is not installed."""
     from cobra_rl.phases.solving import learn_elsewhere
 
     try:
-        learn_elsewhere(solvings, workers, address)
+        learn_elsewhere(solvings, workers or 2, address)
     except ImportError as error:
         raise ValueError("--runtime ray needs Ray; install it with pip install 'cobra-rl[ray]'.") from error

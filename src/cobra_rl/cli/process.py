@@ -2,8 +2,11 @@
 
 import io
 import os
+import signal
 import sys
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 
 class _Steady(io.FileIO):
@@ -44,14 +47,33 @@ def end_at_once() -> None:
     os._exit(130)
 
 
+@contextmanager
+def ended_by_interrupts() -> Iterator[None]:
+    """Let Ctrl-C end this process at once: imports of compiled code abort by a KeyboardInterrupt, or swallow it."""
+    alone = threading.current_thread() is threading.main_thread()
+    if not alone or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # such as ignored
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda *_: end_at_once())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def use_huge_pages() -> None:
     """Restart this process so that glibc allocates huge pages, which makes a training step on a CPU a quarter faster.
 
-    The allocator reads its settings only when a process starts. Settings of the user are not changed.
+    The allocator reads its settings only when a process starts. Settings of the user are not changed. Ctrl-C waits
+    until the new process is here again: while Python starts, nobody could catch it.
     """
-    if sys.platform == "linux" and "GLIBC_TUNABLES" not in os.environ and "pytest" not in sys.modules:
+    if sys.platform != "linux":
+        return
+    if "GLIBC_TUNABLES" not in os.environ and "pytest" not in sys.modules:
         os.environ["GLIBC_TUNABLES"] = (
             f"glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold={2**32}:glibc.malloc.trim_threshold={2**33}"
         )
         sys.stdout.flush()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cobra_rl.agent import Agent
-from cobra_rl.bounds import Seed
+from cobra_rl.bounds import TrainingSeed
 from cobra_rl.cli import options, report
 from cobra_rl.cli.evaluate import EvaluateExplore, EvaluateVision
 from cobra_rl.cli.options import command_line
@@ -34,18 +34,19 @@ class Reproduce:
     preset: options.Preset = "laptop"
     """debug: minutes; laptop: hours on two CPU cores; paper: the paper's numbers, for a GPU."""
     seeds: options.Seeds = 5  # Number of random seeds per task.
-    seed: Seed = 0  # Random seed of the vision and exploration phases.
+    seed: TrainingSeed = 0  # Random seed of the vision and exploration phases.
     steps: options.Steps | None = None
     """Rewarded steps per seed. Default: depends on the task, 600 to 2,000; 40 in debug."""
     final: options.Episodes | None = None  # Greedy evaluation episodes in each mode. Default: 200; 4 in debug.
 
     runtime: options.Runtime = "local"
     """Train the tasks' seeds one after the other in this process, or in parallel with Ray (needs the extra [ray])."""
-    workers: options.Workers = 2  # Number of seeds that Ray trains in parallel on this machine.
+    workers: options.Workers | None = None  # Number of seeds that Ray trains in parallel on this machine. Default: 2.
     address: str | None = None  # Address of a Ray cluster, such as auto; all machines must see the disk of --out.
 
     def run(self) -> None:
         """Do one part after the other; skip what is done already."""
+        options.check_ray_options(self.runtime, workers=self.workers, address=self.address)
         parts = {
             "vision": self._vision,
             "explore": self._explore,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from cobra_rl.bounds import Bounds, Count, Seed
-from cobra_rl.cli.options import OutFolder, Preset, command_line
+from cobra_rl.bounds import Bounds, Count, TrainingSeed
+from cobra_rl.cli.options import OutFolder, Preset, check_ray_options, command_line
 from cobra_rl.config import EXPLORE, VISION, ExploreConfig, VisionConfig
 from cobra_rl.environments import load_environment
 from cobra_rl.phases import explore, vision
@@ -23,7 +23,7 @@ class Training:
     preset: Preset = "laptop"
     """debug: for tests, in seconds; laptop: for two CPU cores; paper: the paper's numbers, for a GPU."""
     steps: Count | None = None  # Number of updates, instead of the preset's; schedules are stretched accordingly.
-    seed: Seed = 0  # Random seed for weight initialisation and data.
+    seed: TrainingSeed = 0  # Random seed for weight initialisation and data.
     env: str | None = None
     """An environment of your own, as module:name or file.py:name. Default: the suite's exploration environment."""
 
@@ -66,13 +66,14 @@ class TrainExplore(Training):
     vision: Path | None = None
     """Vision module: a run of `cobra train vision`, a folder of its weights, or a world. Default: the shipped one."""
     runtime: Literal["local", "ray"] = "local"  # Run actors in this process or as Ray processes (extra [ray]).
-    actors: Annotated[int, Bounds(1, 10_000)] = 2  # Number of actors, with --runtime ray.
+    actors: Annotated[int, Bounds(1, 10_000)] | None = None  # Number of actors, with --runtime ray. Default: 2.
     address: str | None = None  # Address of a Ray cluster, such as auto. Default: Ray starts on this machine.
     out: OutFolder | None = None
     """Output folder; the world model is written to OUT/world. Default: runs/explore/PRESET[-POLICY]-seedSEED."""
 
     def run(self) -> None:
         """Train both networks and print where the world model is."""
+        check_ray_options(self.runtime, actors=self.actors, address=self.address)
         config, env, seen = self.configuration(), self.environment(), self.vision or SHIPPED
         name = f"{self.preset}-{self.policy}" if self.policy else self.preset
         folder, title = self.out or Path("runs", "explore", f"{name}-seed{self.seed}"), f"explore ({name})"
@@ -99,4 +100,4 @@ class TrainExplore(Training):
         except ImportError as error:
             raise ValueError("--runtime ray needs Ray; install it with pip install 'cobra-rl[ray]'.") from error
         functions = explore.actor_functions(config, env, 1)
-        return RayActors(*functions, load_vision(seen), self.actors, self.seed + 2, self.address)
+        return RayActors(*functions, load_vision(seen), self.actors or 2, self.seed + 2, self.address)

@@ -15,6 +15,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from cobra_rl.agents import model_free
 from cobra_rl.agents.mpo import Mpo, MpoState, Transition
+from cobra_rl.bounds import TrainingSeed
 from cobra_rl.config import BaselineConfig
 from cobra_rl.environments import Problem
 from cobra_rl.evaluation.task import recent_success
@@ -116,6 +117,7 @@ class BaselineSolving(Solving):
     """The training of a task by one of the four baselines."""
 
     phase_name: ClassVar[str] = "baseline"
+    seed_type: ClassVar[Any] = TrainingSeed
 
     config: BaselineConfig
 

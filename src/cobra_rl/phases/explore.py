@@ -12,6 +12,7 @@ import optax
 from jaxtyping import Array, UInt8
 
 from cobra_rl.agents import explorer
+from cobra_rl.bounds import TrainingSeed, conform
 from cobra_rl.config import ExploreConfig
 from cobra_rl.evaluation.explore import explore_scores
 from cobra_rl.evaluation.vision import in_batches
@@ -208,6 +209,7 @@ def train(
     source = find_vision(vision)
     fingerprint, seen = sha256(source), load_vision(source)
     check_memory(lambda: empty_replay(config, seen, env.action_size), "--config.capacity")
+    conform(TrainingSeed, seed, "seed")
     settings = {"phase": "explore", "config": config, "seed": seed, "env": env_name, "vision": fingerprint}
     settings |= {"actors": "local" if actors is None else "ray"}
     with open_run(folder, settings, {"config": type(config)()}, command=command):

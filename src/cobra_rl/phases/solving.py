@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 import numpy as np
 
 from cobra_rl.agents.base import Learner
+from cobra_rl.bounds import Seed, conform
 from cobra_rl.environments import Problem, SparseReward
 from cobra_rl.evaluation.task import WINDOW, context, greedy_scores, normalised_reward, play_episodes, window_won
 from cobra_rl.models.world import WorldModel
@@ -147,6 +148,7 @@ class Solving(ABC):
     """
 
     phase_name: ClassVar[str]  # phase in run.json
+    seed_type: ClassVar[Any] = Seed
 
     config: Any
     world: WorldModel | None  # None: no world is used
@@ -161,6 +163,7 @@ class Solving(ABC):
     check_every: int = 0
 
     def __post_init__(self):
+        conform(self.seed_type, self.seeds[-1], "The last random seed (--first-seed + --seeds - 1)")
         for env in self.envs.values():
             check_fit(env, self.world)
 

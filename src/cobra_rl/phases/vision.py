@@ -11,6 +11,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, PRNGKeyArray, UInt8
 
+from cobra_rl.bounds import TrainingSeed, conform
 from cobra_rl.config import Stage, VisionConfig
 from cobra_rl.environments import fewer_sprites
 from cobra_rl.evaluation.vision import in_batches, vision_scores
@@ -148,6 +149,7 @@ def train(
 
     The weights with the best validation score are saved and returned; run.json records `env_name` and `command`.
     """
+    conform(TrainingSeed, seed, "seed")
     settings = {"phase": "vision", "config": config, "seed": seed, "env": env_name}
     with open_run(folder, settings, {"config": type(config)()}, command=command):
         run(VisionPhase(config, env, seed, title), folder)

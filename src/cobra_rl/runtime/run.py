@@ -125,9 +125,13 @@ def _explained(saved: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in storage.NO_ROOM:
             raise
-        steps = [step for step, _ in checkpoint.checkpoints(saved)]
-        kept = f"the checkpoint of step {max(steps):,} is kept in {saved}" if steps else "nothing was saved yet"
-        raise OSError(f"{storage.explain(error)}; {kept}.") from error
+        raise OSError(f"{storage.explain(error)}; {_kept(saved)}.") from error
+
+
+def _kept(saved: Path) -> str:
+    """Say which checkpoint a run can go on from."""
+    steps = [step for step, _ in checkpoint.checkpoints(saved)]
+    return f"the checkpoint of step {max(steps):,} is kept in {saved}" if steps else "nothing was saved yet"
 
 
 @dataclass(frozen=True)
@@ -200,7 +204,7 @@ class _Loop:
             wrong = ["a weight is not finite"]
         if wrong:
             raise Diverged(
-                f"The {wrong[0]} at step {step}; the last good checkpoint is kept in {self.folder / CHECKPOINTS}. "
+                f"The {wrong[0]} at step {step}; {_kept(self.folder / CHECKPOINTS)}. "
                 "Start a new run in another folder with a lower --config.learning-rate or another random seed."
             )
         return scalars

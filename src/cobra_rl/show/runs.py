@@ -46,7 +46,9 @@ def read_runs(folder: Path) -> list[RunLine]:
 
 def print_runs(lines: list[RunLine], folder: Path) -> None:
     """Print a row per run."""
-    table = Table("run", "how far", "how good", "since", title=f"Runs in {folder}", expand=False, padding=(0, 1, 0, 0))
+    table = Table(title=f"Runs in {folder}", expand=False, padding=(0, 1, 0, 0))
+    for heading in ("run", "how far", "how good", "since"):
+        table.add_column(heading, overflow="fold")  # no part of a path is left out
     for line in lines:
         name = line.folder.relative_to(folder) if line.folder != folder else line.folder.name
         table.add_row(f"{name}\n{line.what}", f"{line.far}\n{line.state}", line.good, line.since)
@@ -63,7 +65,7 @@ def _read_run(folder: Path) -> RunLine:
         settings = read_json(folder / RECORD).get("settings")
         if not isinstance(settings, dict) or settings.get("phase") not in AWAITED:
             raise ValueError("it holds no settings of a run")
-        far, finished = _how_far(folder, settings)
+        far, finished = _how_far(folder, settings, running=held is not None)
         what, good = _what(settings), _how_good(folder, settings)
         state = "running" if held else "finished" if finished else "stopped"
         return RunLine(folder, what, far, good, since, _lost_world(folder, settings) or state)
@@ -79,23 +81,26 @@ def _what(settings: Mapping[str, Any]) -> str:
     return f"{by}{settings['problem']['task']}, {seeds} seed{'s' * (seeds != 1)}".replace("_", " ")
 
 
-def _how_far(folder: Path, settings: Mapping[str, Any]) -> tuple[str, bool]:
+def _how_far(folder: Path, settings: Mapping[str, Any], running: bool) -> tuple[str, bool]:
     """Return the steps that are done, of all seeds together, and whether that is all."""
     if settings["phase"] not in SEEDED:
-        done, total = _steps(folder), settings["config"]["steps"]
+        done, total = _steps(folder, running), settings["config"]["steps"]
     elif "steps" not in settings:  # a saved agent
         return "agent", True
     else:
         first, count, steps = settings.get("first_seed", 0), settings.get("seed_count", 1), settings["steps"]
         total = steps * count
         each = settings["config"]["envs"] if settings["phase"] == "baseline" else 1  # environment steps in a step
-        done = sum(min(steps, each * _steps(folder / f"seed{seed}")) for seed in range(first, first + count))
+        done = sum(min(steps, each * _steps(folder / f"seed{seed}", running)) for seed in range(first, first + count))
     finished = done >= total and (settings["phase"] not in SEEDED or (folder / "result.json").exists())
     return f"{done:,}/{total:,}", finished
 
 
-def _steps(folder: Path) -> int:
-    return max((step for step, _ in checkpoint.checkpoints(folder / CHECKPOINTS)), default=0)
+def _steps(folder: Path, running: bool) -> int:
+    """Return the step of the newest checkpoint; a running one may have logged a later one."""
+    steps = [step for step, _ in checkpoint.checkpoints(folder / CHECKPOINTS)]
+    logged = _latest(folder / LOG, "step") if running else None
+    return max([0, *steps, int(min(max(logged or 0, 0), 1e12))])
 
 
 def _how_good(folder: Path, settings: Mapping[str, Any]) -> str:
