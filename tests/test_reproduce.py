@@ -35,7 +35,7 @@ def test_everything_is_made_and_not_made_twice(tmp_path, less, capsys):
     world = json.loads((tmp_path / "explore" / "world" / "world.json").read_text())["sha256"]
     for task in SOLVED:
         assert json.loads((tmp_path / "solve" / task / "result.json").read_text())["world"]["sha256"] == world
-    assert Agent.load(tmp_path / "solve" / "sorting").world.sizes.slots == 4
+    assert Agent.load(tmp_path / "solve" / "sorting").world.sizes.slots == 3
     text = (tmp_path / "report.html").read_text()
     assert "cobra reproduce" in text or "python" in text
     assert len(re.findall("data:image/png;base64", text)) == len(DRAWN)

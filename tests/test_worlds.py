@@ -84,7 +84,7 @@ def test_a_world_that_is_copied_is_the_same_world(debug_world, tmp_path):
     assert world_sha256(copy) == world_sha256(debug_world)
     first, second = load_world(debug_world), load_world(copy)
     assert eqx.tree_equal(*jax.device_get((first, second)))  # by NumPy, which compiles nothing
-    assert first.sizes == (4, 12, 4, 64)
+    assert first.sizes == (3, 12, 4, 64)
     moved = tmp_path / "run"
     moved.mkdir()
     copy.rename(moved / "world")

@@ -21,7 +21,9 @@ SMALL = {
     "scope": dataclasses.replace(
         MonetConfig(), size=32, slots=3, attention_channels=(4, 4), attention_mlp=8, encoder_hidden=8, decoder_width=4
     ),
-    "seeded": dataclasses.replace(VISION["debug"].model, slots=4),
+    "seeded": dataclasses.replace(
+        VISION["laptop"].model, slots=4, attention_channels=(8, 8), decoder_width=8, decoder_layers=1, encoder_hidden=16
+    ),
 }
 
 

@@ -20,7 +20,7 @@ from cobra_rl.models.vision import PLACE, Place, VisionModelConfig
 from cobra_rl.models.world import WorldModel, make_exploration, make_transition, make_vision
 
 PAPER = MonetConfig(attention_channels=(4, 4), attention_mlp=8, encoder_hidden=8, decoder_width=4)
-CENTRED = VISION["debug"].model  # its decoder draws around the latents of PLACE
+CENTRED = dataclasses.replace(VISION["debug"].model, encoder_window=24)  # V_enc and V_dec agree on the latents of PLACE
 
 
 def build(vision, action: int, transition: TransitionConfig, net: str = "slots") -> WorldModel:

@@ -80,8 +80,8 @@ def test_a_run_is_loaded_with_its_own_world_and_all_its_settings(run, quick, tmp
     agent = Agent.load(moved)
     assert agent.config == config
     assert agent.problem == PROBLEM
-    assert agent.world.sizes.slots == 4  # the world of the run, not the shipped one with its 8 slots
-    assert Agent.load(moved, world=debug_world).world.sizes.slots == 4
+    assert agent.world.sizes.slots == 3  # the world of the run, not the shipped one with its 8 slots
+    assert Agent.load(moved, world=debug_world).world.sizes.slots == 3
     with pytest.raises(ValueError, match="learnt in another world than"):
         Agent.load(moved, world=cobra_shipped())
     shutil.rmtree(moved / "world")

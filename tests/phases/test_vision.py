@@ -53,8 +53,8 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
     for name in kept[0]:
         np.testing.assert_array_equal(kept[0][name], kept[1][name], err_msg=name)
     served = load_vision(whole)
-    assert served.encode(np.zeros((2, 64, 64, 3), np.uint8)).shape == (2, 4, 12)
-    assert json.loads((whole / "run.json").read_text())["settings"]["config"]["model"]["slots"] == 4
+    assert served.encode(np.zeros((2, 64, 64, 3), np.uint8)).shape == (2, 3, 12)
+    assert json.loads((whole / "run.json").read_text())["settings"]["config"]["model"]["slots"] == 3
 
 
 def poisoned(phase_class, metric: str, after: int):
