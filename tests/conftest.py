@@ -4,7 +4,6 @@ import os
 import signal
 from pathlib import Path
 
-import equinox as eqx
 import jax
 import pytest
 from jaxtyping import install_import_hook
@@ -58,9 +57,10 @@ def debug_vision(tmp_path_factory):
     from cobra_rl.models.world import make_vision
     from cobra_rl.runtime.weights import save_weights
     from cobra_rl.worlds import vision_weights
+    from untrained import untrained
 
     folder = tmp_path_factory.mktemp("vision")
-    model = eqx.filter_jit(lambda key: make_vision(VISION["debug"].model, key))(jax.random.key(0))
+    model = untrained(lambda key: make_vision(VISION["debug"].model, key))
     save_weights(folder, *vision_weights(model))
     return folder
 
@@ -72,13 +72,14 @@ def debug_world(debug_vision, tmp_path_factory):
     from cobra_rl.models.world import make_exploration, make_transition
     from cobra_rl.runtime.weights import save_weights, sha256
     from cobra_rl.worlds import copy_vision, load_vision, part_weights, seal_world
+    from untrained import untrained
 
     folder = tmp_path_factory.mktemp("world")
     config, vision = EXPLORE["debug"], load_vision(debug_vision)
     copy_vision(debug_vision, folder / "vision")
     models = {
-        "transition": make_transition(config.transition, vision, 4, jax.random.key(0)),
-        "exploration": make_exploration(config.exploration, vision, 4, jax.random.key(1)),
+        "transition": untrained(lambda key: make_transition(config.transition, vision, 4, key)),
+        "exploration": untrained(lambda key: make_exploration(config.exploration, vision, 4, key)),
     }
     for part, model in models.items():
         save_weights(folder / part, *part_weights(part, model, 4, sha256(debug_vision)))

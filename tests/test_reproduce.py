@@ -1,5 +1,6 @@
 """From nothing to the report in one command, on the debug preset; and again, when nothing is left to do."""
 
+import functools
 import json
 import re
 
@@ -7,6 +8,7 @@ import pytest
 
 from cobra_rl import Agent, cli
 from cobra_rl.cli import report, reproduce
+from cobra_rl.evaluation import vision
 from cobra_rl.show import figures
 from cobra_rl.show.page import page
 
@@ -21,6 +23,7 @@ def less(monkeypatch):
     few = {name: figures.FIGURES[name] for name in DRAWN}
     for module in (figures, page, report):
         monkeypatch.setattr(module, "FIGURES", few)
+    monkeypatch.setattr(vision, "fit_probes", functools.partial(vision.fit_probes, steps=100))
 
 
 def test_everything_is_made_and_not_made_twice(tmp_path, less, capsys):
