@@ -9,7 +9,8 @@ import pytest
 
 # Devices are counted when JAX starts, so this is a process of its own, with four.
 LOSSES = """
-import dataclasses, json, sys
+import dataclasses, gc, json, sys
+gc.set_threshold(100_000, 20, 100)  # as in conftest.py
 from cobra_rl.config import EXPLORE, VISION
 from cobra_rl.phases import explore, schedules, vision
 from cobra_rl.spriteworld import make
