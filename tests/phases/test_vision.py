@@ -65,6 +65,9 @@ def poisoned(phase_class, metric: str, after: int):
             state, metrics = super().step(state, step)
             return state, {**metrics, metric: np.float32("nan")} if step >= after else metrics
 
+        def report(self, state, step):  # slow to compile, and not asked about here
+            return vision.Report({}, {"decomposition": np.zeros((2, 2, 3), np.uint8)})
+
     return Poisoned
 
 
