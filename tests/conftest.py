@@ -1,10 +1,10 @@
 """Shapes and types of every annotated function of ours are checked at run time in all tests."""
 
+import gc
 import os
 import signal
 from pathlib import Path
 
-import equinox as eqx
 import jax
 import pytest
 from jaxtyping import install_import_hook
@@ -13,6 +13,9 @@ install_import_hook("cobra_rl", "beartype.beartype")
 
 # Of XLA's ways from HLO to machine code the older one takes half the time, and so does code that is not cut in parts.
 QUICK = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+# JAX makes objects by the million that live as long as its caches; to look through them for garbage takes a tenth of
+# the tests' time where it is done as often as is the default, each time that there are 700 more.
+gc.set_threshold(100_000, 20, 100)
 MOST_MEMORY = 2e9  # bytes; a module adds up to one more gigabyte, and there are two workers
 
 
@@ -23,9 +26,11 @@ def pytest_configure(config):
         os.environ["XLA_FLAGS"] = f"{flags} {QUICK}".strip()
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # of processes that tests start
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"  # where in Python an operation is from takes time to note
     jax.config.update("jax_compilation_cache_dir", cache)
     jax.config.update("jax_disable_most_optimizations", True)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_traceback_in_locations_limit", 0)
 
 
 # The files that take longest, from the longest on; then whole pipelines, then the rest.
@@ -58,9 +63,10 @@ def debug_vision(tmp_path_factory):
     from cobra_rl.models.world import make_vision
     from cobra_rl.runtime.weights import save_weights
     from cobra_rl.worlds import vision_weights
+    from untrained import untrained
 
     folder = tmp_path_factory.mktemp("vision")
-    model = eqx.filter_jit(lambda key: make_vision(VISION["debug"].model, key))(jax.random.key(0))
+    model = untrained(lambda key: make_vision(VISION["debug"].model, key))
     save_weights(folder, *vision_weights(model))
     return folder
 
@@ -72,13 +78,14 @@ def debug_world(debug_vision, tmp_path_factory):
     from cobra_rl.models.world import make_exploration, make_transition
     from cobra_rl.runtime.weights import save_weights, sha256
     from cobra_rl.worlds import copy_vision, load_vision, part_weights, seal_world
+    from untrained import untrained
 
     folder = tmp_path_factory.mktemp("world")
     config, vision = EXPLORE["debug"], load_vision(debug_vision)
     copy_vision(debug_vision, folder / "vision")
     models = {
-        "transition": make_transition(config.transition, vision, 4, jax.random.key(0)),
-        "exploration": make_exploration(config.exploration, vision, 4, jax.random.key(1)),
+        "transition": untrained(lambda key: make_transition(config.transition, vision, 4, key)),
+        "exploration": untrained(lambda key: make_exploration(config.exploration, vision, 4, key)),
     }
     for part, model in models.items():
         save_weights(folder / part, *part_weights(part, model, 4, sha256(debug_vision)))
@@ -92,6 +99,7 @@ def _forget_compiled_code():
     yield
     if _resident_memory() > MOST_MEMORY:
         jax.clear_caches()
+        gc.collect()
 
 
 def _resident_memory() -> float:

@@ -17,7 +17,8 @@ os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})  #
 from cobra_rl.cli import main
 """
 SERVE = f"""{ON_ONE_CORE}
-import json, sys
+import gc, json, sys
+gc.set_threshold(100_000, 20, 100)  # as in conftest.py
 for line in sys.stdin:
     code = 0
     try:

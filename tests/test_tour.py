@@ -15,7 +15,8 @@ TEXT = TOUR.read_text()
 
 # In a process of its own, as a person runs it.
 FACTS = """
-import json, runpy, sys
+import gc, json, runpy, sys
+gc.set_threshold(100_000, 20, 100)  # as in conftest.py
 import jaxtyping
 jaxtyping.install_import_hook("cobra_rl", "beartype.beartype")
 import matplotlib.pyplot as plt

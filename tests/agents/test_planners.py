@@ -14,6 +14,7 @@ from cobra_rl.agents.planners import Choice, make_planner
 from cobra_rl.config import EXPLORE, TASK, VISION
 from cobra_rl.models.transition import Change, TransitionConfig, TransitionModel
 from cobra_rl.models.world import WorldModel, make_exploration, make_vision
+from untrained import untrained
 
 SLOTS = jnp.full((3, 12), 0.5)
 
@@ -34,7 +35,7 @@ class TowardsTheClick(TransitionModel):
 @pytest.fixture(scope="module")
 def world():
     """Uniform proposals."""
-    vision = eqx.filter_jit(lambda key: make_vision(VISION["debug"].model, key))(jax.random.key(0))
+    vision = untrained(lambda key: make_vision(VISION["debug"].model, key))
     return WorldModel(vision, TowardsTheClick(), None, 4)
 
 

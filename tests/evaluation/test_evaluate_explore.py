@@ -13,6 +13,7 @@ from cobra_rl.evaluation.pushing import aim, push, states_from
 from cobra_rl.evaluation.vision import fixed_scenes
 from cobra_rl.models.world import WorldModel, make_exploration, make_transition, make_vision
 from cobra_rl.spriteworld import make
+from untrained import untrained
 
 ENV = make("exploration")
 
@@ -78,12 +79,10 @@ def test_a_click_on_nothing_is_on_the_background(scenes):
     assert (scenes.labels[np.arange(20), row, column] == -1).all()
 
 
-@eqx.filter_jit
-def untrained_world(key, action_size):
-    vision = make_vision(VISION["debug"].model, key)
-    config = EXPLORE["debug"]
-    transition = make_transition(config.transition, vision, action_size, key)
-    policy = make_exploration(config.exploration, vision, action_size, key)
+def untrained_world(action_size):
+    config, vision = EXPLORE["debug"], untrained(lambda key: make_vision(VISION["debug"].model, key))
+    transition = untrained(lambda key: make_transition(config.transition, vision, action_size, key))
+    policy = untrained(lambda key: make_exploration(config.exploration, vision, action_size, key))
     return WorldModel(vision, transition, policy, action_size)
 
 
@@ -91,7 +90,7 @@ def test_in_other_environments_imagination_is_scored_by_pictures():
     env = Corridor()
     score = explore_scores(env, 100)
     assert score.images.shape == (100, 64, 64, 3)
-    world = untrained_world(jax.random.key(0), env.action_size)
+    world = untrained_world(env.action_size)
     idle = eqx.tree_at(lambda world: world.transition, world, jax.tree.map(jnp.zeros_like, world.transition))
     scores = score(idle.without_policy())
     assert set(scores) == {"ratio_to_encoded", "ratio_to_unchanged", "changed", "changed_uniform"}
@@ -103,7 +102,7 @@ def test_in_other_environments_imagination_is_scored_by_pictures():
 
 
 def test_sprites_are_scored_where_there_are_some():
-    scores = explore_scores(ENV, 20)(untrained_world(jax.random.key(0), ENV.action_size))
+    scores = explore_scores(ENV, 20)(untrained_world(ENV.action_size))
     assert set(scores) == {
         "hit_rate", "position_error", "others_drift", "empty_drift", "ratio_to_encoded", "ratio_to_unchanged",
     }  # fmt: skip

@@ -2,7 +2,6 @@
 
 import functools
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +18,7 @@ from cobra_rl.models.world import make_vision
 from cobra_rl.spriteworld import make
 from cobra_rl.spriteworld.env import EnvState
 from cobra_rl.spriteworld.sprites import Sprites
+from untrained import untrained
 
 SLOTS, SHAPES = 8, 12
 
@@ -162,7 +162,7 @@ def test_single_sprites_have_no_ari_to_train_by():
 def test_in_other_environments_vision_is_scored_by_its_reconstruction():
     env = Corridor()
     config = VISION["debug"].model
-    model = eqx.filter_jit(lambda key: make_vision(config, key))(jax.random.key(0))
+    model = untrained(lambda key: make_vision(config, key))
     score = vision_scores(env, 60)
     assert score.images.shape == (60, 64, 64, 3)
     assert len(np.unique(score.images, axis=0)) > 25  # 35.7 +- 1.6 over ten seeds

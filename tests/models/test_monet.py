@@ -21,12 +21,16 @@ SMALL = {
     "scope": dataclasses.replace(
         MonetConfig(), size=32, slots=3, attention_channels=(4, 4), attention_mlp=8, encoder_hidden=8, decoder_width=4
     ),
-    "seeded": dataclasses.replace(VISION["debug"].model, slots=4),
+    "seeded": dataclasses.replace(
+        VISION["laptop"].model, slots=4, attention_channels=(8, 8), decoder_width=8, decoder_layers=1, encoder_hidden=16
+    ),
 }
+
+first_frames = jax.jit(lambda keys: jax.lax.map(lambda key: spriteworld.make("exploration").reset(key)[1], keys))
 
 
 def images(count: int = 2, size: int = 64):
-    frames = jax.vmap(spriteworld.make("exploration").reset)(jax.random.split(KEY, count))[1]
+    frames = first_frames(jax.random.split(KEY, count))
     return frames[:, :: 64 // size, :: 64 // size]
 
 
@@ -65,14 +69,15 @@ def test_the_loss_is_its_formula(model):
 
     x = np.asarray(frames) / 255.0 * np.array(config.rgb_scale)
     seed_key, *noise_keys = jax.random.split(KEY, config.slots + 1)
-    log_masks = np.asarray(model.attention(jnp.asarray(x, jnp.float32), config.slots, seed_key), np.float64)
+    attend, encode, decode = map(eqx.filter_jit, (model.attention, model.encoder, model.decoder))
+    log_masks = np.asarray(attend(jnp.asarray(x, jnp.float32), config.slots, seed_key), np.float64)
     log_likelihood, logits, kl_latents = [], [], 0.0
     for k in range(config.slots):
-        out = model.encoder(jnp.asarray(x, jnp.float32), jnp.exp(jnp.asarray(log_masks[:, k], jnp.float32)))
+        out = encode(jnp.asarray(x, jnp.float32), jnp.exp(jnp.asarray(log_masks[:, k], jnp.float32)))
         mean, log_var = np.split(np.asarray(out, np.float64), 2, axis=-1)
         log_var = np.clip(log_var, -12, 4)
         noise = np.asarray(jax.random.normal(noise_keys[k], mean.shape))
-        component, logit = model.decoder(jnp.asarray(mean + np.exp(log_var / 2) * noise, jnp.float32))
+        component, logit = decode(jnp.asarray(mean + np.exp(log_var / 2) * noise, jnp.float32))
         sigma = 0.08 if k == 0 else 0.15
         log_likelihood.append(stats.norm.logpdf(x, np.asarray(component), sigma).sum(-1))
         logits.append(np.asarray(logit, np.float64))
@@ -114,7 +119,7 @@ def test_a_glimpse_takes_nothing_outside_its_window():
     model = eqx.filter_jit(Monet)(SMALL["seeded"], KEY)
     x = jnp.zeros((1, 64, 64, 3)).at[0, 10, 10].set(1.0)
     scope = jnp.zeros((1, 64, 64)).at[0, 8:13, 8:13].set(1.0)
-    logit = np.asarray(model.attention._glimpse(x, scope, None))[0]
+    logit = np.asarray(eqx.filter_jit(model.attention._glimpse)(x, scope, None))[0]
     rows, columns = np.nonzero(logit > attention.OUTSIDE)
     assert rows.max() <= 10 + 16
     assert columns.max() <= 10 + 16

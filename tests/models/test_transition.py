@@ -85,7 +85,7 @@ def test_the_loss_is_its_formula(model, vision, batch):
     drawn = np.asarray(vision.decode(jnp.asarray(slots + delta)).image)
     errors = ((drawn - np.asarray(batch.next_image) / 255.0) ** 2).sum(axis=(1, 2, 3))  # L_T
     terms = errors + ((e_pred - errors) / 5.0) ** 2 + 3.0 * size
-    total, metrics = model.loss(vision, batch, importance, change_cost=3.0)
+    total, metrics = eqx.filter_jit(type(model).loss)(model, vision, batch, importance, change_cost=3.0)
     np.testing.assert_allclose(total, (np.asarray(importance) * terms).mean(), rtol=1e-4)
     np.testing.assert_allclose(metrics["errors"], errors, rtol=1e-4)
     np.testing.assert_allclose(metrics["change"], size.mean(), rtol=1e-4)
@@ -166,7 +166,7 @@ def test_the_predicted_error_follows_the_error_and_not_the_other_way_round(model
         pixels = transition.pixel_error(vision, imagined.slots, batch.next_image).mean()
         return surprise if which == "surprise" else pixels + change.mean()
 
-    whole = eqx.filter_grad(lambda m: m.loss(vision, batch, weights, change_cost=3.0)[0])(model)
-    parts = [eqx.filter_grad(lambda m, w=w: share(m, w))(model) for w in ("surprise", "pixels")]
+    whole = eqx.filter_jit(eqx.filter_grad(lambda m: m.loss(vision, batch, weights, change_cost=3.0)[0]))(model)
+    parts = [eqx.filter_jit(eqx.filter_grad(lambda m, w=w: share(m, w)))(model) for w in ("surprise", "pixels")]
     for expected, one, other in zip(*map(jax.tree.leaves, (whole, *parts)), strict=True):
         np.testing.assert_allclose(expected, one + other, rtol=1e-3, atol=1e-3)

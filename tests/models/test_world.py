@@ -18,25 +18,20 @@ from cobra_rl.models.reward import ObjectConfig, make_reward
 from cobra_rl.models.transition import LawConfig, Sizes, TransitionConfig
 from cobra_rl.models.vision import PLACE, Place, VisionModelConfig
 from cobra_rl.models.world import WorldModel, make_exploration, make_transition, make_vision
+from untrained import untrained
 
 PAPER = MonetConfig(attention_channels=(4, 4), attention_mlp=8, encoder_hidden=8, decoder_width=4)
-CENTRED = VISION["debug"].model  # its decoder draws around the latents of PLACE
+CENTRED = dataclasses.replace(VISION["debug"].model, encoder_window=24)  # V_enc and V_dec agree on the latents of PLACE
 
 
 def build(vision, action: int, transition: TransitionConfig, net: str = "slots") -> WorldModel:
-    @eqx.filter_jit
-    def fresh(key):
-        keys = jax.random.split(key, 3)
-        model = make_vision(vision, keys[0])
-        exploration = ExplorationConfig(net=net, hidden=(8,))
-        return WorldModel(
-            model,
-            make_transition(transition, model, action, keys[1]),
-            make_exploration(exploration, model, action, keys[2]),
-            action,
-        )
-
-    return fresh(jax.random.key(0))
+    model, exploration = untrained(lambda key: make_vision(vision, key)), ExplorationConfig(net=net, hidden=(8,))
+    return WorldModel(
+        model,
+        untrained(lambda key: make_transition(transition, model, action, key)),
+        untrained(lambda key: make_exploration(exploration, model, action, key)),
+        action,
+    )
 
 
 # Where a slot is ------------------------------------------------------------------------------------------------------
@@ -56,12 +51,12 @@ def test_the_corners_of_the_frame_are_two_away_from_the_middle():
 
 def test_the_encoder_puts_the_centroid_where_the_decoder_draws():
     """Untrained, with all silenced that learns: what is left is the agreement on PLACE."""
-    model = eqx.filter_jit(Monet)(CENTRED, jax.random.key(0))
+    model = untrained(lambda key: Monet(CENTRED, key))
     size = CENTRED.size
     mask = jnp.zeros((1, size, size)).at[0, 10:14, 40:46].set(1.0)  # rows from the top
     head = model.encoder.head.layers[-1]
     silent = eqx.tree_at(lambda m: m.encoder.head.layers[-1].weight, model, jnp.zeros_like(head.weight))
-    mean = silent.encoder(jnp.zeros((1, size, size, 3)), mask)[:, : CENTRED.latents]
+    mean = eqx.filter_jit(silent.encoder)(jnp.zeros((1, size, size, 3)), mask)[:, : CENTRED.latents]
     noise = np.exp(-4.0) + (component.PIXELS / 24.1) ** 4  # of a reading: as it starts, and as 24 pixels have it
     share = 24.0**2 / (24.0**2 + 4.0) / (1.0 + noise)  # empty masks give nothing
     centroid = np.array([43.0, size - 12.0]) / size
@@ -71,8 +66,9 @@ def test_the_encoder_puts_the_centroid_where_the_decoder_draws():
     blind = eqx.tree_at(lambda m: m.decoder.half_planes.layers[0].weight, model, rows)  # shapes do not depend on place
     slot = jax.random.normal(jax.random.key(1), (1, CENTRED.latents)).at[:, :2].set(0.0)
     there = slot.at[:, :2].set(PLACE.from_canvas(jnp.array([[8.0, 4.0]]) * 2.0 / size))  # 8 pixels right, 4 up
-    picture, logit = blind.decoder(slot)
-    moved, moved_logit = blind.decoder(there)
+    draw = eqx.filter_jit(blind.decoder)
+    picture, logit = draw(slot)
+    moved, moved_logit = draw(there)
     np.testing.assert_allclose(moved_logit[:, :-4, 8:], logit[:, 4:, :-8], atol=1e-4)
     np.testing.assert_allclose(moved[:, :-4, 8:], picture[:, 4:, :-8], atol=1e-4)
     assert np.ptp(logit) > 1e-2  # there is something to move

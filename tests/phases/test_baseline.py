@@ -211,7 +211,7 @@ def test_the_command_leaves_a_result_a_curve_and_a_film(runs, debug_world):
     player = load_player(out)
     assert isinstance(player, BaselinePlayer)
     assert player.name == f"{TASK}-mpo_handheld"
-    assert player.world.sizes.slots == 4  # the run brought its own world along
+    assert player.world.sizes.slots == 3  # the run brought its own world along
     assert learnt_seeds(out) == [0]
     assert player_settings(runs / "raw").world is None
     with pytest.raises(ValueError, match="is no run of `cobra solve`, but of `cobra baseline`"):

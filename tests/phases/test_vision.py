@@ -53,8 +53,8 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
     for name in kept[0]:
         np.testing.assert_array_equal(kept[0][name], kept[1][name], err_msg=name)
     served = load_vision(whole)
-    assert served.encode(np.zeros((2, 64, 64, 3), np.uint8)).shape == (2, 4, 12)
-    assert json.loads((whole / "run.json").read_text())["settings"]["config"]["model"]["slots"] == 4
+    assert served.encode(np.zeros((2, 64, 64, 3), np.uint8)).shape == (2, 3, 12)
+    assert json.loads((whole / "run.json").read_text())["settings"]["config"]["model"]["slots"] == 3
 
 
 def poisoned(phase_class, metric: str, after: int):
@@ -64,6 +64,9 @@ def poisoned(phase_class, metric: str, after: int):
         def step(self, state, step):
             state, metrics = super().step(state, step)
             return state, {**metrics, metric: np.float32("nan")} if step >= after else metrics
+
+        def report(self, state, step):  # slow to compile, and not asked about here
+            return vision.Report({}, {"decomposition": np.zeros((2, 2, 3), np.uint8)})
 
     return Poisoned
 

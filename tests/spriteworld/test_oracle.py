@@ -15,6 +15,7 @@ from cobra_rl.spriteworld.sprites import VERTICES
 
 CONFIGS = [(task, mode) for task in spriteworld.TASKS for mode in spriteworld.MODES]
 GOALS = np.array([(0.5, 0.5), (0.75, 0.75), (0.75, 0.25), (0.25, 0.75), (0.25, 0.25)])
+FEW = {"clustering": 200}  # states of a task whose reward takes the package milliseconds; each is compared exactly
 STATES, CLICKED, CLICKS, SCENES, STARTS = 1000, 1000, 5, 60, 1000  # CLICKS: in each scene that is clicked
 PADDING = oracle.Sprite()
 NUMBERS = operator.attrgetter("x", "y", "angle", "scale", "c0", "c1", "c2")
@@ -52,7 +53,7 @@ def states(scenes: list[list], capacity: int | None = None) -> spriteworld.EnvSt
 def test_rewards_and_success(task, mode):
     rng = np.random.default_rng(1)
     theirs = oracle.config(task, mode)["task"]
-    batch = scenes(task, mode, STATES, seed=1)
+    batch = scenes(task, mode, FEW.get(task, STATES), seed=1)
     for index, scene in enumerate(batch):  # anywhere, or close to goals and to one another, so that many succeed
         for sprite in scene:
             near = GOALS[int(sprite.c0 * 5)] if task != "clustering" else GOALS[1 + 3 * (sprite.c0 > 0.5)]
