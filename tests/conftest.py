@@ -34,8 +34,9 @@ def pytest_configure(config):
 
 
 # The files that take longest, from the longest on; then whole pipelines, then the rest.
-LONG = ("test_reproduce", "test_own_world", "test_figures", "test_oracle", "test_devices", "test_baseline", "test_task")
-LONG += ("test_vision", "test_actors", "test_evaluate_vision", "test_explorer", "test_ray_tasks", "test_explore")
+LONG = ("test_figures", "test_reproduce", "test_tour", "test_worlds", "test_oracle", "test_baseline", "test_own_world")
+LONG += ("test_chaos", "test_browser", "test_ray_tasks", "test_devices", "test_task", "test_evaluate_vision")
+LONG += ("test_session", "test_actors", "test_explore", "test_vision", "test_explorer", "test_films")
 
 
 def pytest_collection_modifyitems(items):
@@ -46,6 +47,11 @@ def pytest_collection_modifyitems(items):
         return LONG.index(name) if name in LONG else len(LONG) + (item.path.parent != Path(__file__).parent)
 
     items.sort(key=place)
+
+
+def pytest_collection_finish():
+    """What was imported is not garbage."""
+    gc.freeze()
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ PUBLISHED = [name for name in FIGURES if name not in BESIDE or (RESULTS / "basel
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_figure_and_its_caption_are_written(name, world, tmp_path, monkeypatch):
-    monkeypatch.setattr(vision, "SCENES", 100)  # labels need not be exact here
+    monkeypatch.setattr(vision, "SCENES", 50)  # labels need not be exact here
     monkeypatch.setattr(vision, "fit_probes", functools.partial(vision.fit_probes, steps=100))
     options = {}
     if name == "solving":
