@@ -54,8 +54,11 @@ def things(**factors):
     return draw({name: jnp.asarray(value, dtypes.get(name, jnp.float32)) for name, value in full.items()})
 
 
+apply = eqx.filter_jit(lambda net, *inputs: net(*inputs))  # one program for all nets of the same sizes
+
+
 def means(encoder, pictures, masks):
-    return np.asarray(jnp.split(encoder(pictures, masks), 2, axis=-1)[0])
+    return np.split(np.asarray(apply(encoder, pictures, masks)), 2, axis=-1)[0]
 
 
 def test_the_place_is_the_sprites(encoder):
@@ -107,7 +110,8 @@ def test_a_latent_that_nothing_is_known_about_is_at_the_priors_mean(encoder):
     last = encoder.head.layers[-1]
     bias = last.bias.at[-M:].set(jnp.where(jnp.arange(M) == 3, 50.0, 0.0))  # the noise of one latent is endless
     deaf = eqx.tree_at(lambda net: net.head.layers[-1].bias, encoder, bias)
-    hearing, silent = (jnp.split(net(*things(angle=np.arange(COUNT))), 2, axis=-1) for net in (encoder, deaf))
+    scene = things(angle=np.arange(COUNT))
+    hearing, silent = (np.split(np.asarray(apply(net, *scene)), 2, axis=-1) for net in (encoder, deaf))
     np.testing.assert_allclose(silent[0][:, 3], 0.0, atol=1e-2)
     np.testing.assert_allclose(silent[1][:, 3], 0.0, atol=1e-2)  # log-variance of the prior
     others = np.arange(M) != 3
@@ -122,17 +126,17 @@ def test_only_things_that_the_border_cuts_are_corrected(encoder):
     changed = np.abs(means(loud, *scene) - means(encoder, *scene)).max(axis=1)
     assert changed[: COUNT // 2].min() > 0.5
     assert changed[COUNT // 2 :].max() == 0.0
-    gradient = eqx.filter_grad(lambda net: jnp.sum(net(*scene) ** 2))(encoder)
+    gradient = eqx.filter_jit(eqx.filter_grad(lambda net: jnp.sum(net(*scene) ** 2)))(encoder)
     assert all(np.abs(leaf).max() > 0 for leaf in jax.tree.leaves(gradient.border))
 
 
 def test_colour_and_silhouette_do_not_mix(decoder):
     z = jax.random.normal(KEY, (1, M))
-    color, logit = decoder(z)
-    recoloured = decoder(z.at[:, component.HUE : component.SIZE].add(1.0))
+    color, logit = apply(decoder, z)
+    recoloured = apply(decoder, z.at[:, component.HUE : component.SIZE].add(1.0))
     np.testing.assert_array_equal(recoloured[1], logit)
     assert np.abs(recoloured[0] - color).max() > 0.1
-    reshaped = decoder(z.at[:, component.SIZE :].add(1.0))
+    reshaped = apply(decoder, z.at[:, component.SIZE :].add(1.0))
     for drawn in (color, reshaped[0]):  # one colour, darker towards the edge
         shade = drawn[..., 1] / color[0, 0, 0, 1]
         np.testing.assert_allclose(drawn, shade[..., None] * color[0, 0, 0], atol=1e-5)
@@ -142,4 +146,4 @@ def test_colour_and_silhouette_do_not_mix(decoder):
 def test_a_moved_thing_is_drawn_the_same_elsewhere(decoder):
     z = jax.random.normal(KEY, (1, M)).at[:, :2].set(0.0)
     moved = z.at[0, 0].add(PLACE.units * 8 / 64)  # 8 pixels to the right
-    np.testing.assert_allclose(decoder(moved)[1][:, :, 8:], decoder(z)[1][:, :, :-8], atol=1e-4)
+    np.testing.assert_allclose(apply(decoder, moved)[1][:, :, 8:], apply(decoder, z)[1][:, :, :-8], atol=1e-4)

@@ -42,21 +42,21 @@ def test_the_loss_is_the_papers(net):
     slots, key = scenes(jax.random.key(1), 5), jax.random.key(2)
     u_key, noise_key = jax.random.split(key)
     u = jax.random.uniform(u_key, (5, 4))
-    mixture = jax.tree.map(np.asarray, policy(slots, u))
+    mixture = jax.tree.map(np.asarray, eqx.filter_jit(policy)(slots, u))
     assert mixture.mean.shape == (5, 1 if net == "whole" else 3, 4)
     np.testing.assert_allclose(np.exp(mixture.log_weight).sum(axis=1), 1.0, rtol=1e-5)
     noise = np.asarray(jax.random.normal(noise_key, mixture.mean.shape))
-    total = 0.0
+    total, surprise = 0.0, eqx.filter_jit(Surprise())
     for b in range(5):
         for j in range(mixture.mean.shape[1]):
             deformation = mixture.mean[b, j] + mixture.scale[b, j] * noise[b, j]
             action = 1.0 - np.abs(1.0 - np.mod(np.asarray(u[b]) + deformation, 2.0))
-            error = float(Surprise()(slots[b], jnp.asarray(action)).error)
+            error = float(surprise(slots[b], jnp.asarray(action)).error)
             cost = 7.0 * np.abs(deformation[:2]).sum() + 50.0 * np.abs(deformation[2:]).sum()
             penalty = 1e5 * np.maximum(0.02 - mixture.scale[b, j], 0.0).sum()
             certainty = 12.0 * mixture.log_weight[b, j]
             total += np.exp(mixture.log_weight[b, j]) * (cost - error + penalty + certainty) / 5
-    found, _ = policy.loss(Surprise(), slots, 4, key, 7.0)
+    found, _ = eqx.filter_jit(policy.loss)(Surprise(), slots, 4, key, 7.0)
     np.testing.assert_allclose(found, total, rtol=1e-4)
 
 

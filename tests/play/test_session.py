@@ -51,7 +51,7 @@ def test_it_prepares_and_says_what_the_page_must_know(house):
     session = Session(house)
     assert len(list(session.prepare())) == 6
     hello = session.hello()
-    assert hello["latents"][:3] == ["place, left to right", "place, down to up", "hue, cosine"]
+    assert hello["latents"][:3] == ["place, left to right", "place, down to up", "latent 2"]
     assert hello["scene"]["undo"] == 0
     assert "shipped:sorting" not in hello["agents"]  # another world than theirs
 
