@@ -194,7 +194,7 @@ def damaged(path, data):
 @pytest.fixture(scope="module")
 def run(debug_world, tmp_path_factory):
     """A tiny agent as `Agent.save` leaves it."""
-    from cobra_rl.models.reward import make_reward
+    from cobra_rl.agents.cobra import make_reward
 
     world = load_world(debug_world)
     task = config.TASK["debug"]

@@ -13,11 +13,11 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from cobra_rl.agents.base import Policy
-from cobra_rl.agents.cobra import CobraParams, choose_batch, cobra_policy, reward_weights
+from cobra_rl.agents.cobra import CobraParams, choose_batch, cobra_policy, make_reward, reward_weights
 from cobra_rl.bounds import Checked, Count, Often, Seed, Share, Width, conform, from_json
 from cobra_rl.config import TASK, TaskConfig
 from cobra_rl.environments import Problem, as_environment
-from cobra_rl.models.reward import Reward, RewardConfig, make_reward
+from cobra_rl.models.reward import Reward, RewardConfig
 from cobra_rl.models.world import WorldModel
 from cobra_rl.runtime.folder import open_run
 from cobra_rl.runtime.storage import read_json

@@ -10,10 +10,10 @@ import pytest
 
 from cobra_rl.agents import cobra
 from cobra_rl.agents.base import Agent, Experience, begin, step
-from cobra_rl.agents.cobra import Cobra, CobraState, Memory, _adam
+from cobra_rl.agents.cobra import Cobra, CobraState, Memory, _adam, make_reward
 from cobra_rl.agents.planners import Choice
 from cobra_rl.config import TASK
-from cobra_rl.models.reward import Step, make_reward
+from cobra_rl.models.reward import Step
 from cobra_rl.spriteworld import make
 from cobra_rl.worlds import load_world
 

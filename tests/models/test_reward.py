@@ -7,9 +7,10 @@ import numpy as np
 import optax
 import pytest
 
+from cobra_rl.agents.cobra import make_reward
 from cobra_rl.bounds import from_json
 from cobra_rl.models import reward
-from cobra_rl.models.reward import ObjectConfig, RelationConfig, RewardConfig, Step, make_reward
+from cobra_rl.models.reward import ObjectConfig, RelationConfig, RewardConfig, Step
 from cobra_rl.models.transition import Imagined, Sizes, Transition, TransitionConfig
 from cobra_rl.runtime.typed import to_json
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from cobra_rl import load_world, spriteworld
+from cobra_rl.agents.cobra import make_reward
 from cobra_rl.config import EXPLORE, VISION
 from cobra_rl.models import component
 from cobra_rl.models.exploration import ExplorationConfig
 from cobra_rl.models.monet import Monet, MonetConfig
 from cobra_rl.models.nets import coordinates
-from cobra_rl.models.reward import ObjectConfig, make_reward
+from cobra_rl.models.reward import ObjectConfig
 from cobra_rl.models.transition import LawConfig, Sizes, TransitionConfig
 from cobra_rl.models.vision import PLACE, Place, VisionModelConfig
 from cobra_rl.models.world import WorldModel, make_exploration, make_transition, make_vision

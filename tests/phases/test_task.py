@@ -11,9 +11,9 @@ from power import power_cut
 
 from cobra_rl import Agent
 from cobra_rl.agents.base import Policy
+from cobra_rl.agents.cobra import make_reward
 from cobra_rl.config import TASK
 from cobra_rl.environments import Problem, SparseReward
-from cobra_rl.models.reward import make_reward
 from cobra_rl.phases import solving
 from cobra_rl.phases.task import TaskPhase, solve
 from cobra_rl.runtime.folder import OtherRun

@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from cobra_rl.agent import Agent
+from cobra_rl.agents.cobra import make_reward
 from cobra_rl.config import TASK
 from cobra_rl.evaluation.task import episodes, knowing, random_policy
-from cobra_rl.models.reward import make_reward
 from cobra_rl.show.figures.tasks import FILM_FRAMES, report_run
 from cobra_rl.show.films import PAUSE, film, film_random, picture, save_gif, watch
 from cobra_rl.show.results import RESULTS

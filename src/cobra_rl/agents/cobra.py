@@ -10,6 +10,7 @@ The world model is frozen; only the predictor of reward (or of value) is trained
 """
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,7 +24,17 @@ from cobra_rl.agents.base import Experience, Policy
 from cobra_rl.agents.planners import Choice, make_planner
 from cobra_rl.config import TaskConfig
 from cobra_rl.models.nets import averaged
-from cobra_rl.models.reward import Reward, Step, make_reward, reward_loss, value_loss
+from cobra_rl.models.reward import (
+    ObjectConfig,
+    ObjectReward,
+    RelationConfig,
+    RelationReward,
+    Reward,
+    RewardConfig,
+    Step,
+    reward_loss,
+    value_loss,
+)
 from cobra_rl.models.world import WorldModel
 from cobra_rl.runtime.run import Weights
 from cobra_rl.runtime.typed import to_json
@@ -54,6 +65,18 @@ class CobraState(NamedTuple):
     target: Reward  # target network for bootstrapped values
     optimiser: Any
     memory: Memory
+
+
+# To add a predictor, add a line here
+REWARDS: Mapping[type, type[Reward]] = {RelationConfig: RelationReward, ObjectConfig: ObjectReward}
+
+
+def make_reward(config: RewardConfig, latents: int, key: PRNGKeyArray) -> Reward:
+    """Build the predictor of a configuration with fresh weights, for slots with this many latents."""
+    if type(config) not in REWARDS:
+        known = ", ".join(known.__name__ for known in REWARDS)
+        raise ValueError(f"No predictor is registered for {type(config).__name__}; there is one for each of {known}.")
+    return REWARDS[type(config)](config, latents, key)  # pyright: ignore[reportCallIssue]
 
 
 def choose(

@@ -15,7 +15,7 @@ objects that is no sum of the two parts, such as red near blue and anything else
 """
 
 import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
@@ -106,17 +106,6 @@ class ObjectReward(Reward):
         exists = square / (1.0 + square)
         pairs = self.pair(jnp.abs(slots[..., i, :] - slots[..., j, :]))[..., 0]
         return self.thing(slots)[..., 0].sum(-1) + (exists[..., i] * exists[..., j] * pairs).sum(-1)
-
-
-REWARDS: Mapping[type, type[Reward]] = {RelationConfig: RelationReward, ObjectConfig: ObjectReward}
-
-
-def make_reward(config: RewardConfig, latents: int, key: PRNGKeyArray) -> Reward:
-    """Build the predictor of a configuration with fresh weights, for slots with this many latents."""
-    if type(config) not in REWARDS:
-        known = ", ".join(known.__name__ for known in REWARDS)
-        raise ValueError(f"No predictor is registered for {type(config).__name__}; there is one for each of {known}.")
-    return REWARDS[type(config)](config, latents, key)  # pyright: ignore[reportCallIssue]
 
 
 def reward_loss(model: Reward, slots: Float[Array, "B K M"], reward: Float[Array, " B"]) -> Loss:

@@ -1,7 +1,8 @@
 """Actors as Ray processes: on other cores of this machine, or on a cluster. Needs the extra `[ray]`.
 
 Each actor plays one environment. A call of `play` takes the newest policy, plays 50 steps and sends them back: so
-policies are fetched every 50 environment steps, as in the paper. An actor that dies is replaced, without waiting.
+policies are fetched every 50 environment steps, as in the paper. An actor that dies is replaced at once by a spare one,
+which has started and compiled its code before, and another spare one is started.
 """
 
 import os
@@ -50,12 +51,13 @@ class RayActors:
     def __init__(self, begin: Begin, play: Play, parts: Any, count: int, seed: int, address: str | None = None):
         if count < 1:
             raise ValueError(f"There are {count} actors; there must be at least 1.")
-        start_ray(max(count, os.cpu_count() or 1), address)
+        start_ray(max(count + 1, os.cpu_count() or 1), address)
         environment = ENVIRONMENT | environment_here(address)
         self._player = ray.remote(num_cpus=1, runtime_env={"env_vars": environment})(_Player)
         self._given = begin, play, ray.put(parts), seed
         self._policy: Any = None
         self._under_way: dict[Any, Any] = {}  # future -> actor; empty until the first policy is known
+        self._spare: Any = None  # an actor that waits until another dies; hired once the others play
         self._count, self._hired, self._failures, self._idle, self.replaced = count, 0, 0, 0, 0
 
     def collect(self, policy: Any, wait: bool = True) -> list[Collected]:
@@ -86,9 +88,12 @@ class RayActors:
                 cause = cause_of(error)
                 if self._failures >= MOST_FAILURES:
                     raise ChildProcessError(f"{self._failures} actors failed in a row: {cause}.") from error
-                actor, self.replaced = self._hire(), self.replaced + 1
+                actor, self._spare = self._spare or self._hire(), None
+                self.replaced += 1
                 print(f"An actor is replaced, the {_ordinal(self.replaced)} so far: {cause}.", flush=True)
             self._send(actor)
+        if chunks and self._spare is None:
+            self._spare = self._hire()
         return chunks
 
     def close(self) -> None:
