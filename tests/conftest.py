@@ -62,6 +62,14 @@ def hangup_is_heard():
     signal.signal(signal.SIGHUP, before)
 
 
+@pytest.fixture
+def interrupt_is_heard():
+    """Tests that are run in the background, where an interrupt is ignored, can send one all the same."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(scope="session")
 def debug_vision(tmp_path_factory):
     """A folder with the weights of a tiny, untrained vision module: it compiles in a fraction of the time."""

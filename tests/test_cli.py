@@ -156,16 +156,19 @@ def test_an_interrupt_while_the_command_is_imported_is_one_line(tmp_path):
     """Gymnasium is the first thing that takes long; an interrupt comes just then."""
     module, _, name = tomllib.loads(PROJECT.read_text())["project"]["scripts"]["cobra"].partition(":")
     (tmp_path / "gymnasium.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
+    heard = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # a job in the background ignores it
+    )
     path = os.pathsep.join([str(tmp_path), str(PROJECT.with_name("src"))])
     run = subprocess.run(
-        [sys.executable, "-c", f"from {module} import {name}\n{name}()", "--version"],
+        [sys.executable, "-c", f"{heard}\nfrom {module} import {name}\n{name}()", "--version"],
         env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True,
     )  # fmt: skip
     assert run.stderr == "cobra: stopped at once; what was saved before is intact.\n"
     assert run.returncode == 130
 
 
-def test_an_interrupt_while_options_are_parsed_ends_the_process_and_later_ones_do_not(monkeypatch):
+def test_an_interrupt_while_options_are_parsed_ends_the_process_and_later_ones_do_not(monkeypatch, interrupt_is_heard):
     """Compiled code is imported meanwhile, which a KeyboardInterrupt would abort."""
     ended = []
     monkeypatch.setattr(process, "end_at_once", lambda: ended.append(True))
