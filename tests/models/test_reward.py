@@ -55,7 +55,7 @@ def test_ours_is_worth_the_same_in_any_order_and_an_empty_slot_adds_a_constant()
 
 
 def test_a_predictor_that_nobody_registered_is_refused():
-    with pytest.raises(ValueError, match=r"No predictor is registered for RewardConfig.*ObjectConfig"):
+    with pytest.raises(ValueError, match=r"No model is registered for RewardConfig.*ObjectConfig"):
         make_reward(RewardConfig(), 8, jax.random.key(0))
 
 

@@ -35,7 +35,7 @@ from cobra_rl.models.reward import (
     reward_loss,
     value_loss,
 )
-from cobra_rl.models.world import WorldModel
+from cobra_rl.models.world import Kind, WorldModel, name_of
 from cobra_rl.runtime.run import Weights
 from cobra_rl.runtime.typed import to_json
 
@@ -67,16 +67,15 @@ class CobraState(NamedTuple):
     memory: Memory
 
 
-# To add a predictor, add a line here
-REWARDS: Mapping[type, type[Reward]] = {RelationConfig: RelationReward, ObjectConfig: ObjectReward}
+REWARDS: Mapping[str, Kind] = {  # to add a predictor, add a line here
+    "relation": Kind(RelationConfig, RelationReward),
+    "object": Kind(ObjectConfig, ObjectReward),
+}
 
 
 def make_reward(config: RewardConfig, latents: int, key: PRNGKeyArray) -> Reward:
     """Build the predictor of a configuration with fresh weights, for slots with this many latents."""
-    if type(config) not in REWARDS:
-        known = ", ".join(known.__name__ for known in REWARDS)
-        raise ValueError(f"No predictor is registered for {type(config).__name__}; there is one for each of {known}.")
-    return REWARDS[type(config)](config, latents, key)  # pyright: ignore[reportCallIssue]
+    return REWARDS[name_of(REWARDS, config)].model(config, latents, key)
 
 
 def choose(

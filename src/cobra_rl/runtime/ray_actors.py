@@ -2,7 +2,7 @@
 
 Each actor plays one environment. A call of `play` takes the newest policy, plays 50 steps and sends them back: so
 policies are fetched every 50 environment steps, as in the paper. An actor that dies is replaced at once by a spare one,
-which has started and compiled its code before, and another spare one is started.
+which has started before and waits, and another spare one is started. So one core more than actors is of use.
 """
 
 import os
