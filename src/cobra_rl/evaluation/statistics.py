@@ -84,6 +84,30 @@ def _summary(values: tuple[Exact, ...]) -> Summary:
     return Summary(interquartile_mean(values), *bootstrap_interval(values), len(values))
 
 
+class Spread(NamedTuple):
+    """Standard deviations of a measure: of seeds within a group, and of the groups beyond what the seeds explain."""
+
+    within: float
+    between: float
+
+
+def spread(groups: Sequence[Values]) -> Spread:
+    """Split the variance of values in groups, such as seeds in worlds, in two: within groups and between them.
+
+    Of the one-way random-effects model value = mean + group + seed: the mean squares give the variances, and a variance
+    between groups that comes out negative is 0. Groups may have different sizes; one of them must have two values.
+    """
+    values = [np.asarray(group, float) for group in groups]
+    sizes, means = np.array([len(group) for group in values]), np.array([group.mean() for group in values])
+    total, degrees = sizes.sum(), len(values) - 1
+    if degrees < 1 or total == len(values):
+        raise ValueError("The spread needs two groups, and two values in one of them.")
+    within = sum(((group - mean) ** 2).sum() for group, mean in zip(values, means, strict=True)) / (total - len(values))
+    between = (sizes * (means - np.concatenate(values).mean()) ** 2).sum() / degrees
+    per_group = (total - (sizes**2).sum() / total) / degrees  # the size of a group, if all had the same
+    return Spread(math.sqrt(within), math.sqrt(max(0.0, (between - within) / per_group)))
+
+
 def or_never(counts: Sequence[int | None]) -> list[float | int]:
     """Replace None, a seed that never got there, by math.inf."""
     return [math.inf if count is None else count for count in counts]

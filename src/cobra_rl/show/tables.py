@@ -7,7 +7,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from cobra_rl.evaluation.statistics import Exact, Summary, count, count_summary, percent, span
+from cobra_rl.evaluation.statistics import Exact, Summary, count, count_summary, or_never, percent, span, spread
 from cobra_rl.show.results import EXPLORE, TASK, VISION, Metric, Metrics
 from cobra_rl.show.task_results import Record, TaskResult, task_result
 from cobra_rl.spriteworld.names import MODES
@@ -45,6 +45,18 @@ def markdown_row(result: TaskResult) -> str:
         success.append(f"{mean} ({interval})" if interval else mean)
     soon = [count_summary(result.counts(name)) for name in SOON]
     return f"| {' | '.join((result.title, *success, *soon))} |"
+
+
+def markdown_worlds(results: Sequence[TaskResult]) -> str:
+    """Writes the row of a task in the table of several worlds of docs/results.md, from a result per world."""
+    cells = [" / ".join(percent(result.success(mode).mean) for result in results) for mode in MODES]
+    cells.append(" / ".join(count_summary(result.counts("steps_to_90")) for result in results))
+    test = spread([[100.0 * seed.success["test"] for seed in result.seeds] for result in results])
+    steps = [or_never(result.counts("steps_to_90")) for result in results]
+    cells.append(f"{test.within:.1f} / {test.between:.1f}")
+    lost = any(math.inf in counts for counts in steps)
+    cells.append("-" if lost else "{:.0f} / {:.0f}".format(*spread(steps)))
+    return f"| {' | '.join((results[0].title, *cells))} |"
 
 
 def bound(metric: Metric) -> str:
