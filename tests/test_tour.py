@@ -17,8 +17,6 @@ TEXT = TOUR.read_text()
 FACTS = """
 import gc, json, runpy, sys
 gc.set_threshold(100_000, 20, 100)  # as in conftest.py
-import jaxtyping
-jaxtyping.install_import_hook("cobra_rl", "beartype.beartype")
 import matplotlib.pyplot as plt
 import numpy as np
 
