@@ -1,4 +1,4 @@
-"""Shapes and types of every annotated function of ours are checked at run time in all tests, but for those of bounds.py.
+"""Shapes and types of every annotated function of ours are checked at run time in all tests, except in bounds.py.
 
 That one checks types itself, a value at a time: to check its own a million times took a tenth of all the tests' time.
 """
@@ -21,7 +21,7 @@ QUICK = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_co
 # JAX makes objects by the million that live as long as its caches; to look through them for garbage takes a tenth of
 # the tests' time where it is done as often as is the default, each time that there are 700 more.
 gc.set_threshold(100_000, 20, 100)
-MOST_MEMORY = 2e9  # bytes; a module adds up to one more gigabyte, and there are two workers
+MOST_MEMORY = 1 / 6  # of the machine; a module adds up to one more gigabyte, and there are two workers
 
 
 def pytest_configure(config):
@@ -116,9 +116,17 @@ def debug_world(debug_vision, tmp_path_factory):
 def _forget_compiled_code():
     """Compiled code of one module is of some use to the next, but all of it together takes gigabytes."""
     yield
-    if _resident_memory() > MOST_MEMORY:
+    if _resident_memory() > MOST_MEMORY * _memory():
         jax.clear_caches()
         gc.collect()
+
+
+def _memory() -> float:
+    """How much memory the machine has, in bytes; none where the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0.0
 
 
 def _resident_memory() -> float:

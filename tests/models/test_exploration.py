@@ -1,5 +1,7 @@
 """The exploration policy: its loss written out, and a probe problem with a known answer."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -17,6 +19,9 @@ KINDS = ("whole", "slots")
 SIZES = Sizes(slots=3, latents=8, action=4, image=64)
 
 
+make_policy = eqx.filter_jit(Exploration)  # one program, not one for each operation
+
+
 class Surprise(eqx.Module):
     """A transition model that is wrong where things are: a bump of height 80 at each slot's first two latents."""
 
@@ -26,6 +31,7 @@ class Surprise(eqx.Module):
         return Imagined(slots, 80.0 * bump.sum(-1))
 
 
+@functools.partial(jax.jit, static_argnums=(1, 2))
 def scenes(key, count: int, slots: int = 3):
     """Things in all slots but the last, which is empty."""
     place_key, rest_key = jax.random.split(key)
@@ -38,7 +44,7 @@ def scenes(key, count: int, slots: int = 3):
 @pytest.mark.parametrize("net", KINDS)
 def test_the_loss_is_the_papers(net):
     config = ExplorationConfig(net=net, hidden=(16,), motion_cost=50.0, choice_entropy=12.0)
-    policy = Exploration(config, SIZES, jax.random.key(0))
+    policy = make_policy(config, SIZES, jax.random.key(0))
     slots, key = scenes(jax.random.key(1), 5), jax.random.key(2)
     u_key, noise_key = jax.random.split(key)
     u = jax.random.uniform(u_key, (5, 4))
@@ -69,9 +75,9 @@ def test_actions_are_mirrored_at_the_border_and_no_gradient_dies():
 
 @pytest.mark.parametrize("net", KINDS)
 def test_actions_are_legal(net):
-    policy = Exploration(ExplorationConfig(net=net, first_scale=1.0), SIZES, jax.random.key(0))
+    policy = make_policy(ExplorationConfig(net=net, first_scale=1.0), SIZES, jax.random.key(0))
     scene = jnp.broadcast_to(scenes(jax.random.key(1), 1), (500, 3, 8))
-    actions = np.asarray(policy.sample(scene, 4, jax.random.key(2)))
+    actions = np.asarray(eqx.filter_jit(policy.sample)(scene, 4, jax.random.key(2)))
     assert actions.shape == (500, 4)
     assert (actions >= 0.0).all()
     assert (actions <= 1.0).all()
@@ -80,13 +86,14 @@ def test_actions_are_legal(net):
 
 @pytest.mark.parametrize("net", KINDS)
 def test_deform_is_deterministic_and_legal(net):
-    policy = Exploration(ExplorationConfig(net=net, hidden=(16,)), SIZES, jax.random.key(0))
+    policy = make_policy(ExplorationConfig(net=net, hidden=(16,)), SIZES, jax.random.key(0))
     last = policy.net.net.layers[-1]
     far = eqx.tree_at(lambda p: p.net.net.layers[-1].weight, policy, 100.0 * last.weight)  # far beyond the frame
     slots = scenes(jax.random.key(1), 50)
     u = jax.random.uniform(jax.random.key(2), (50, 4))
-    actions = np.asarray(far.deform(slots, u))
-    np.testing.assert_array_equal(actions, far.deform(slots, u))
+    deform = eqx.filter_jit(far.deform)
+    actions = np.asarray(deform(slots, u))
+    np.testing.assert_array_equal(actions, deform(slots, u))
     assert actions.shape == (50, 4)
     assert (actions >= 0.0).all()
     assert (actions <= 1.0).all()
@@ -95,13 +102,13 @@ def test_deform_is_deterministic_and_legal(net):
 
 def test_deform_goes_to_the_nearest_of_those_worth_a_click():
     """Of three slots the first is near and worth nothing, the second is nearer than the third."""
-    policy = Exploration(ExplorationConfig(net="slots", hidden=()), SIZES, jax.random.key(0))
+    policy = make_policy(ExplorationConfig(net="slots", hidden=()), SIZES, jax.random.key(0))
     layer = policy.net.net.layers[0]  # reads u, then the slot; gives logit, mean and scale
     weight = jnp.zeros_like(layer.weight).at[4 + 2, 0].set(5.0).at[4 + 0, 1].set(1.0)  # latent 2: worth; 0: along x
     policy = eqx.tree_at(lambda p: p.net.net.layers[0].weight, policy, weight)
     slots = jnp.zeros((3, 8)).at[:, 0].set(jnp.array([0.05, 0.2, 0.3])).at[:, 2].set(jnp.array([-1.0, 0.9, 1.0]))
     u = jnp.array([0.5, 0.4, 0.3, 0.2])
-    np.testing.assert_allclose(policy.deform(slots, u), [0.7, 0.4, 0.3, 0.2], atol=1e-5)
+    np.testing.assert_allclose(eqx.filter_jit(policy.deform)(slots, u), [0.7, 0.4, 0.3, 0.2], atol=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -133,16 +140,17 @@ def clicks_of(policy, seed: int) -> tuple[float, float, float]:
     """The share of clicks near a thing, the share of things clicked near, and how far mean motions are off centre."""
     scene_key, sample_key = jax.random.split(jax.random.key(seed))
     slots = scenes(scene_key, 200)
-    actions = policy.sample(jnp.repeat(slots, 64, axis=0), 4, sample_key).reshape(200, 64, 4)
-    offset = jnp.abs(actions[:, :, None, :2] - (slots[:, None, :2, :2] + 2.0) / 4.0).max(-1)  # [B, P, things]
-    near = np.asarray(offset < 0.1)
-    motion = float(jnp.abs(actions[..., 2:].mean(axis=1) - 0.5).mean())
+    drawn = eqx.filter_jit(policy.sample)(jnp.repeat(slots, 64, axis=0), 4, sample_key)
+    actions, slots = np.asarray(drawn).reshape(200, 64, 4), np.asarray(slots)
+    offset = np.abs(actions[:, :, None, :2] - (slots[:, None, :2, :2] + 2.0) / 4.0).max(-1)  # [B, P, things]
+    near = offset < 0.1
+    motion = float(np.abs(actions[..., 2:].mean(axis=1) - 0.5).mean())
     return float(near.any(-1).mean()), float(near.any(1).mean()), motion
 
 
 def curious(seed: int) -> tuple[Exploration, Exploration]:
     """A policy before and after 1,500 updates."""
-    policy = first = Exploration(ExplorationConfig(net="slots", motion_cost=100.0), SIZES, jax.random.key(seed))
+    policy = first = make_policy(ExplorationConfig(net="slots", motion_cost=100.0), SIZES, jax.random.key(seed))
     optimiser = optax.adam(2e-3)
 
     @eqx.filter_jit

@@ -7,7 +7,7 @@ import numpy as np
 import optax
 import pytest
 
-from cobra_rl.agents.cobra import make_reward
+from cobra_rl.agents import cobra
 from cobra_rl.bounds import from_json
 from cobra_rl.models import reward
 from cobra_rl.models.reward import ObjectConfig, RelationConfig, RewardConfig, Step
@@ -16,6 +16,8 @@ from cobra_rl.runtime.typed import to_json
 
 CONFIG = RelationConfig(pair=(16, 12), whole=(8,))
 OBJECTS = ObjectConfig(pair=(16, 12), thing=(8,))
+make_reward = eqx.filter_jit(cobra.make_reward)  # one program, not one for each operation
+predict = eqx.filter_jit(lambda model, slots: model(slots))
 PAIRS = [(i, j) for i in range(4) for j in range(i + 1, 4)]
 
 
@@ -30,7 +32,7 @@ def test_the_relation_network_is_that_of_the_paper():
     slots = np.asarray(jax.random.normal(jax.random.key(1), (5, 4, 8)))
     pairs = (np.concatenate([slots[:, i], slots[:, j]], axis=1) for i, j in PAIRS)
     total = sum(np.maximum(mlp(model.pair, pair), 0.0) for pair in pairs)
-    np.testing.assert_allclose(model(jnp.asarray(slots)), mlp(model.whole, total)[:, 0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(predict(model, jnp.asarray(slots)), mlp(model.whole, total)[:, 0], rtol=1e-4, atol=1e-5)
 
 
 def test_ours_is_a_sum_over_things_and_over_the_differences_of_pairs():
@@ -42,16 +44,16 @@ def test_ours_is_a_sum_over_things_and_over_the_differences_of_pairs():
     total = sum(mlp(model.thing, slots[:, k])[:, 0] for k in range(4))
     for i, j in PAIRS:
         total += weight[:, i] * weight[:, j] * mlp(model.pair, np.abs(slots[:, i] - slots[:, j]))[:, 0]
-    np.testing.assert_allclose(model(jnp.asarray(slots)), total, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(predict(model, jnp.asarray(slots)), total, rtol=1e-4, atol=1e-5)
 
 
 def test_ours_is_worth_the_same_in_any_order_and_an_empty_slot_adds_a_constant():
     model = make_reward(OBJECTS, 8, jax.random.key(0))
     slots = jax.random.normal(jax.random.key(1), (5, 4, 8))
-    np.testing.assert_allclose(model(slots[:, ::-1]), model(slots), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(predict(model, slots[:, ::-1]), predict(model, slots), rtol=1e-4, atol=1e-5)
     more = jnp.concatenate([slots, jnp.zeros((5, 1, 8))], axis=1)
     nothing = mlp(model.thing, np.zeros((1, 8)))[0, 0]
-    np.testing.assert_allclose(model(more) - model(slots), np.full(5, nothing), rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(predict(model, more) - predict(model, slots), np.full(5, nothing), rtol=1e-3, atol=1e-5)
 
 
 def test_a_predictor_that_nobody_registered_is_refused():
@@ -68,7 +70,7 @@ def test_the_reward_loss_is_the_mean_squared_error():
     model = make_reward(CONFIG, 8, jax.random.key(0))
     slots, r = jax.random.normal(jax.random.key(1), (5, 4, 8)), jnp.arange(5.0)
     loss, _ = reward.reward_loss(model, slots, r)
-    np.testing.assert_allclose(loss, np.mean((np.asarray(model(slots)) - np.arange(5.0)) ** 2), rtol=1e-5)
+    np.testing.assert_allclose(loss, np.mean((np.asarray(predict(model, slots)) - np.arange(5.0)) ** 2), rtol=1e-5)
 
 
 def test_the_value_loss_is_the_three_of_the_paper():
@@ -83,13 +85,13 @@ def test_the_value_loss_is_the_three_of_the_paper():
         next_reward=jnp.array([0.5, 1.0, 0.0, 0.0, 2.0]),
         ended=jnp.array([False, True, False, False, True]),
     )
-    v, following = np.asarray(model(batch.slots)), np.asarray(model(batch.next_slots))
-    imagined = np.asarray(model(transition(batch.slots, batch.action).slots))
+    v, following = (np.asarray(predict(model, slots)) for slots in (batch.slots, batch.next_slots))
+    imagined = np.asarray(predict(model, eqx.filter_jit(transition)(batch.slots, batch.action).slots))
     r, after, ended = (np.asarray(part) for part in (batch.reward, batch.next_reward, batch.ended))
     expected = [np.mean((r + 0.9 * np.where(ended, after, there) - v) ** 2) for there in (following, imagined)]
     expected[0] += np.mean(ended * (after - following) ** 2)  # the last scenes' own TD error
     expected.append(np.mean((following - imagined) ** 2))
-    total, metrics = reward.value_loss(model, model, transition, batch, 0.9)
+    total, metrics = eqx.filter_jit(reward.value_loss)(model, model, transition, batch, 0.9)
     np.testing.assert_allclose([metrics[n] for n in ("td", "td_imagined", "consistency")], expected, rtol=1e-4)
     np.testing.assert_allclose(total, sum(expected), rtol=1e-4)
 
@@ -120,8 +122,8 @@ def unexplained(config: RewardConfig, seed: int) -> float:
     """The share of a reward's variance that is left after 2,500 updates."""
     model = make_reward(config, 8, jax.random.key(seed))
     model = fitted(model, lambda m, _, key: reward.reward_loss(m, *scenes(key, 64))[0], 2500, seed)
-    slots, truth = scenes(jax.random.key(200 + seed), 1000)
-    return float(np.mean((model(slots) - truth) ** 2) / np.var(truth))
+    slots, truth = jax.jit(scenes, static_argnums=1)(jax.random.key(200 + seed), 1000)
+    return float(np.mean((predict(model, slots) - truth) ** 2) / np.var(truth))
 
 
 @pytest.mark.parametrize("config", [RelationConfig(pair=(64, 64), whole=(64,)), ObjectConfig(thing=(64, 64))])
@@ -145,7 +147,7 @@ def values_on_a_chain(seed: int, length: int, discount: float):
         return reward.value_loss(model, target, transition, batch, discount)[0]
 
     model = fitted(make_reward(CONFIG, 8, jax.random.key(seed)), loss, 1500, seed)
-    return np.asarray(model(scene(jnp.arange(length))))
+    return np.asarray(predict(model, scene(jnp.arange(length))))
 
 
 def test_values_on_a_chain_are_discounted_rewards():
