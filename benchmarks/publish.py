@@ -3,6 +3,9 @@ of the tables in README.md and docs/results.md are written anew.
 
     .venv/bin/python benchmarks/publish.py runs/solve [--suffix -released] [--no-agents]
 
+Agents of the paper's and of the released rules are shipped. With suffix -world1 or -world2, the runs of another world,
+the rows of that world beside the others are written, once all worlds have one.
+
 `tests/show/test_results.py` says which rows are wrong. The text around the tables is written by hand.
 """
 
@@ -11,11 +14,14 @@ import shutil
 from pathlib import Path
 
 from cobra_rl.agent import TASKS
-from cobra_rl.show.results import read_task
-from cobra_rl.show.tables import markdown_row
+from cobra_rl.show.results import EXPLORE, VISION, read_explore, read_task, read_vision
+from cobra_rl.show.tables import markdown_metrics, markdown_row, markdown_worlds
 from cobra_rl.spriteworld import REWARDED
 
-RESULTS = Path("results", "solve")
+RESULTS = Path("results")
+SHIPPED = ("", "-released")  # whose agents are shipped
+EVALUATIONS = {"vision": read_vision, "explore": read_explore}
+WORLDS = ("", "-world1", "-world2")  # the shipped world, and those of other seeds
 TABLES = {  # the sections whose first table has a row per task, by suffix
     "": (("README.md", "## What came of it"), ("docs/results.md", "## The six tasks")),
     "-uniform": (("docs/results.md", "## Without the exploration policy at task time"),),
@@ -32,6 +38,20 @@ def write_row(page: str, section: str, row: str) -> None:
     Path(page).write_text(before + heading + "\n".join(lines) + "\n")
 
 
+def write_worlds(page: str, section: str) -> None:
+    """Write the rows of a section that stand for all worlds: those of the tasks, of vision and of exploration."""
+    for task in REWARDED:
+        results = [read_task(RESULTS, f"solve/{task}{world}") for world in WORLDS]
+        if all(results):
+            write_row(page, section, markdown_worlds(results))
+    names = [world.replace("-", "_") for world in WORLDS]
+    seen, explored = ([read(RESULTS, f"{kind}{name}") for name in names] for kind, read in EVALUATIONS.items())
+    rows = markdown_metrics(VISION, [each.main for each in seen]) if all(seen) else []
+    rows += markdown_metrics(EXPLORE, [each.metrics for each in explored]) if all(explored) else []
+    for row in rows:
+        write_row(page, section, row)
+
+
 def main() -> None:
     """Copy what is there, and say what is not."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -44,15 +64,17 @@ def main() -> None:
         if not (run / "result.json").exists():
             print(f"{run}: not finished")
             continue
-        shutil.copy(run / "result.json", RESULTS / f"{name}.json")
-        if not options.no_agents:
+        shutil.copy(run / "result.json", RESULTS / "solve" / f"{name}.json")
+        if options.suffix in SHIPPED and not options.no_agents:
             shipped = TASKS / name
             shutil.rmtree(shipped, ignore_errors=True)
             shutil.copytree(run / "seed0" / "reward", shipped / "seed0" / "reward")
             shutil.copy(run / "run.json", shipped / "run.json")
         for page, section in TABLES.get(options.suffix, ()):
-            write_row(page, section, markdown_row(read_task(Path("results"), f"solve/{name}")))
+            write_row(page, section, markdown_row(read_task(RESULTS, f"solve/{name}")))
         print(f"{name}: published")
+    if options.suffix in WORLDS:
+        write_worlds("docs/results.md", "## Three worlds")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
     vision.json           `cobra evaluate vision --suite --out ...`
     explore.json          `cobra evaluate explore --out ...`
     explore_random.json   the same for a world whose actors clicked at random
+    vision_world1.json    and explore_world1.json: the same for a world of another seed; likewise world2
     explore_log.jsonl     the log of `cobra train explore`; likewise explore_random_log.jsonl, explore_whole_log.jsonl
     demo.json             the result of `make demo`
     solve/TASK.json       the result of `cobra solve TASK`, or a run of it, solve/TASK/; with options solve/TASK-OPTIONS
@@ -60,6 +61,13 @@ VISION: dict[str, Metric] = {
     "saturation_error": Metric("saturation error"),
     "shape_accuracy": Metric("shape accuracy", at_least=0.9, is_share=True),
     "angle_error": Metric("angle error, degrees"),
+    "shape_clear": Metric("shape, where 80 % is visible", at_least=0.985, is_share=True),
+    "shape_linear": Metric("... by a straight line", is_share=True),
+    "hue_r2": Metric("hue by a straight line, R²", at_least=0.95),
+    "disentanglement": Metric("DCI disentanglement", at_least=0.65),
+    "completeness": Metric("DCI completeness"),
+    "background_std": Metric("std of the background slot", at_most=0.05),
+    "empty_std": Metric("std of empty slots", at_most=0.05),
 }
 EXPLORE: dict[str, Metric] = {
     "hit_rate": Metric("clicks on a sprite", at_least=0.7, is_share=True),
@@ -106,8 +114,8 @@ class Evaluation(Checked):
 Suite = dict[str, dict[str, TaskResult]]  # what was run, such as "solve" or "solve-uniform" -> task -> its result
 
 
-def read_vision(results: Path) -> Evaluation | None:
-    """Reads the evaluation of vision; None if the folder has none."""
+def read_vision(results: Path, name: str = "vision") -> Evaluation | None:
+    """Reads an evaluation of vision; None if the folder has none."""
 
     def build(source: str, record: Record) -> Evaluation:
         places = record["figures"]
@@ -115,7 +123,7 @@ def read_vision(results: Path) -> Evaluation | None:
             raise ValueError("its figures must be metrics by place")
         return Evaluation(source, record["command"], places)
 
-    return _read(results, "vision.json", "an evaluation of vision", build)
+    return _read(results, f"{name}.json", "an evaluation of vision", build)
 
 
 def read_explore(results: Path, name: str = "explore") -> Evaluation | None:

@@ -59,12 +59,19 @@ def markdown_worlds(results: Sequence[TaskResult]) -> str:
     return f"| {' | '.join((results[0].title, *cells))} |"
 
 
+def markdown_metrics(metrics: Mapping[str, Metric], worlds: Sequence[Metrics]) -> list[str]:
+    """Writes the rows of the metrics that all worlds have, in the table of several worlds of docs/results.md."""
+    rows = {name: metric for name, metric in metrics.items() if all(name in world for world in worlds)}
+    cells = {name: [bound(metric), *(shown(metric, world[name]) for world in worlds)] for name, metric in rows.items()}
+    return [f"| {' | '.join((metric.heading, *cells[name]))} |" for name, metric in rows.items()]
+
+
 def bound(metric: Metric) -> str:
     """Writes the target of a metric: "≥ 70%"; nothing if it has none."""
     level, sign = (metric.at_most, "≤") if metric.at_least is None else (metric.at_least, "≥")
     if level is None:
         return ""
-    return f"{sign}\u00a0{percent(level, 0).replace(' ', '') if metric.is_share else f'{level:.3g}'}"
+    return f"{sign}\u00a0{f'{100 * level:.3g}%' if metric.is_share else f'{level:.3g}'}"
 
 
 def print_vision(places: Mapping[str, Metrics]) -> None:
