@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cobra_rl.agent import TASKS
 from cobra_rl.show.results import EXPLORE, VISION, read_explore, read_task, read_vision
-from cobra_rl.show.tables import markdown_metrics, markdown_row, markdown_worlds
+from cobra_rl.show.tables import markdown_metrics, markdown_reference, markdown_row, markdown_worlds
 from cobra_rl.spriteworld import REWARDED
 
 RESULTS = Path("results")
@@ -36,6 +36,14 @@ def write_row(page: str, section: str, row: str) -> None:
     number = next(number for number, line in enumerate(lines) if line.startswith(f"{title} |"))
     lines[number] = row
     Path(page).write_text(before + heading + "\n".join(lines) + "\n")
+
+
+def write_references(page: str, section: str) -> None:
+    """Write the rows that put COBRA between chance, uniform proposals and knowing all."""
+    for task in REWARDED:
+        found = [read_task(RESULTS, f"solve/{task}{suffix}") for suffix in ("", "-uniform")]
+        if all(found):
+            write_row(page, section, markdown_reference(*found))
 
 
 def write_worlds(page: str, section: str) -> None:
@@ -73,6 +81,8 @@ def main() -> None:
         for page, section in TABLES.get(options.suffix, ()):
             write_row(page, section, markdown_row(read_task(RESULTS, f"solve/{name}")))
         print(f"{name}: published")
+    if options.suffix in ("", "-uniform"):
+        write_references("docs/results.md", "### Between chance and knowing all")
     if options.suffix in WORLDS:
         write_worlds("docs/results.md", "## Three worlds")
 

@@ -21,7 +21,7 @@ from cobra_rl.show.results import (
     read_vision,
     write_evaluation,
 )
-from cobra_rl.show.tables import bound, markdown_row, reached
+from cobra_rl.show.tables import bound, markdown_reference, markdown_row, reached
 from cobra_rl.spriteworld.names import MODES, REWARDED
 from cobra_rl.worlds import WEIGHTS
 
@@ -40,6 +40,12 @@ def beside(task) -> str:
 def test_the_published_table_is_that_of_the_results(task, page):
     row = markdown_row(read_task(RESULTS, f"solve/{task}"))
     assert row + (beside(task) if page == "README.md" else "") in (ROOT / page).read_text().splitlines()
+
+
+def test_the_published_table_of_references_is_that_of_the_results():
+    page, suite = (ROOT / "docs" / "results.md").read_text().splitlines(), read_suite(RESULTS)
+    for task in REWARDED:
+        assert markdown_reference(suite["solve"][task], suite["solve-uniform"][task]) in page
 
 
 @pytest.mark.parametrize("kind", ["solve-uniform", "solve-released"])

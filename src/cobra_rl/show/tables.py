@@ -47,6 +47,20 @@ def markdown_row(result: TaskResult) -> str:
     return f"| {' | '.join((result.title, *success, *soon))} |"
 
 
+def markdown_reference(result: TaskResult, uniform: TaskResult) -> str:
+    """Writes the row of a task in the table of docs/results.md that compares COBRA with chance and with the best."""
+
+    def both(write: Callable[[str], str]) -> str:
+        return " / ".join(write(mode) for mode in MODES)
+
+    random, bound = ({mode: percent(of[mode]) for mode in MODES} for of in map(result.context.get, COMPARED) if of)
+    found = (result.normalised_reward(mode) for mode in MODES)
+    reward = " / ".join(f"{float(each.mean):.2f}" for each in found if each)
+    tried = (both(lambda mode, of=of: percent(of.success(mode).mean)) for of in (uniform, result))
+    cells = (both(random.__getitem__), *tried, both(bound.__getitem__), reward)
+    return f"| {' | '.join((result.title, *cells))} |"
+
+
 def markdown_worlds(results: Sequence[TaskResult]) -> str:
     """Writes the row of a task in the table of several worlds of docs/results.md, from a result per world."""
     cells = [" / ".join(percent(result.success(mode).mean) for result in results) for mode in MODES]
