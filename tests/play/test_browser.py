@@ -186,7 +186,7 @@ def test_teaching_by_goal_to_success_saving_watching_and_loading(page, runs):
     page.click("#part-example")
     until(page, "cobra.scene.sprites.length === 3")
     page.click("#teach-start")
-    until(page, "cobra.learned?.episodes >= 10 && cobra.learned.recent >= 0.7")
+    until(page, "cobra.learned?.episodes >= 15 && cobra.learned.recent >= 0.8")
     page.click("#lesson-pause")
     until_text(page, "lesson-pause", "Go on")
     page.fill("#save-name", "upper-left")
@@ -204,7 +204,7 @@ def test_teaching_by_goal_to_success_saving_watching_and_loading(page, runs):
     page.check("#show-goals")
     page.locator("#watch-pace").fill("0")
     page.click("#watch-run")
-    assert int(until_text(page, "watch-text", r"(\d+) of 3 episodes solved")[1]) >= 2
+    assert int(until_text(page, "watch-text", r"(\d+) of 3 episodes solved")[1]) >= 1  # by chance none: 2 % solve it
     page.click("#watch-run")
 
     import cobra_rl
