@@ -222,7 +222,7 @@ BASELINE: dict[str, BaselineConfig] = {
     "laptop": BaselineConfig(
         networks=ActorCriticConfig(
             slot_critic=(128, 128), slot_critic_whole=(128,),
-            channels=(64, 64), patches=(4, 2), shrink=2, shared=True,
+            channels=(64, 32), patches=(4, 2), shrink=2, shared=True,
         ),
         epsilon_mean=5e-2, epsilon_scale=1e-3, samples=16, discount=0.95, target_every=25, batch=256,
         learning_rate=1e-3, replay_ratio=16.0, reward_cap=5.0, capacity=200_000, envs=64,
