@@ -48,7 +48,7 @@ class RelationConfig(RewardConfig):
 class ObjectConfig(RewardConfig):
     """Our reward predictor: a sum over objects and over how pairs of them differ."""
 
-    pair: Annotated[tuple[Width, ...], Bounds(1, 16)] = (32, 32)  # widths of the layers of R_pair
+    pair: Annotated[tuple[Width, ...], Bounds(1, 16)] = (64, 64)  # widths of the layers of R_pair
     thing: Layers = (128, 128)  # widths of the hidden layers of R_thing
 
 
