@@ -35,25 +35,43 @@ def test_the_relation_network_is_that_of_the_paper():
     np.testing.assert_allclose(predict(model, jnp.asarray(slots)), mlp(model.whole, total)[:, 0], rtol=1e-4, atol=1e-5)
 
 
+def parts(model, slots):
+    """The two sums of our predictor, written out."""
+    square = np.sum(slots**2, axis=-1)
+    weight = square / (1.0 + square)
+    things = sum(weight[:, k] * mlp(model.thing, slots[:, k])[:, 0] for k in range(4))
+    pairs = (weight[:, i] * weight[:, j] * mlp(model.pair, np.abs(slots[:, i] - slots[:, j]))[:, 0] for i, j in PAIRS)
+    return things, sum(pairs)
+
+
 def test_ours_is_a_sum_over_things_and_over_the_differences_of_pairs():
     model = make_reward(OBJECTS, 8, jax.random.key(0))
     slots = np.array(jax.random.normal(jax.random.key(1), (5, 4, 8)))
     slots[:, 2] = 0.0  # an empty slot
-    square = np.sum(slots**2, axis=-1)
-    weight = square / (1.0 + square)
-    total = sum(mlp(model.thing, slots[:, k])[:, 0] for k in range(4))
-    for i, j in PAIRS:
-        total += weight[:, i] * weight[:, j] * mlp(model.pair, np.abs(slots[:, i] - slots[:, j]))[:, 0]
-    np.testing.assert_allclose(predict(model, jnp.asarray(slots)), total, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(predict(model, jnp.asarray(slots)), sum(parts(model, slots)), rtol=1e-4, atol=1e-5)
 
 
-def test_ours_is_worth_the_same_in_any_order_and_an_empty_slot_adds_a_constant():
+def test_its_loss_has_a_cost_of_what_pairs_say():
+    model = make_reward(OBJECTS, 8, jax.random.key(0))
+    slots, r = np.array(jax.random.normal(jax.random.key(1), (5, 4, 8))), np.arange(5.0)
+    things, pairs = parts(model, slots)
+    loss, _ = eqx.filter_jit(lambda model, *batch: model.loss(*batch))(model, jnp.asarray(slots), jnp.asarray(r))
+    expected = np.mean((things + pairs - r) ** 2) + OBJECTS.pair_cost * np.mean(np.abs(pairs))
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+
+
+def test_ours_is_worth_the_same_in_any_order():
     model = make_reward(OBJECTS, 8, jax.random.key(0))
     slots = jax.random.normal(jax.random.key(1), (5, 4, 8))
     np.testing.assert_allclose(predict(model, slots[:, ::-1]), predict(model, slots), rtol=1e-4, atol=1e-5)
-    more = jnp.concatenate([slots, jnp.zeros((5, 1, 8))], axis=1)
-    nothing = mlp(model.thing, np.zeros((1, 8)))[0, 0]
-    np.testing.assert_allclose(predict(model, more) - predict(model, slots), np.full(5, nothing), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("last", [0.0, 1.0])  # where the last slot is empty in all scenes, it is left out
+def test_empty_slots_add_nothing(last):
+    model = make_reward(OBJECTS, 8, jax.random.key(0))
+    slots = jax.random.normal(jax.random.key(1), (5, 7, 8)).at[:, reward.FEW :].set(0.0).at[0, -1, 0].set(last)
+    few = jnp.concatenate([slots[:, : reward.FEW], slots[:, -1:]], axis=1)[:, : reward.FEW + int(last)]
+    np.testing.assert_allclose(predict(model, slots), predict(model, few), rtol=1e-4, atol=1e-5)
 
 
 def test_a_predictor_that_nobody_registered_is_refused():
@@ -69,7 +87,7 @@ def test_a_configuration_is_read_back_as_the_kind_that_it_was(config):
 def test_the_reward_loss_is_the_mean_squared_error():
     model = make_reward(CONFIG, 8, jax.random.key(0))
     slots, r = jax.random.normal(jax.random.key(1), (5, 4, 8)), jnp.arange(5.0)
-    loss, _ = reward.reward_loss(model, slots, r)
+    loss, _ = model.loss(slots, r)
     np.testing.assert_allclose(loss, np.mean((np.asarray(predict(model, slots)) - np.arange(5.0)) ** 2), rtol=1e-5)
 
 
@@ -121,7 +139,7 @@ def scenes(key, count):
 def unexplained(config: RewardConfig, seed: int) -> float:
     """The share of a reward's variance that is left after 2,500 updates."""
     model = make_reward(config, 8, jax.random.key(seed))
-    model = fitted(model, lambda m, _, key: reward.reward_loss(m, *scenes(key, 64))[0], 2500, seed)
+    model = fitted(model, lambda m, _, key: m.loss(*scenes(key, 64))[0], 2500, seed)
     slots, truth = jax.jit(scenes, static_argnums=1)(jax.random.key(200 + seed), 1000)
     return float(np.mean((predict(model, slots) - truth) ** 2) / np.var(truth))
 

@@ -133,6 +133,15 @@ def test_the_law_moves_what_is_touched_and_costs_nothing(vision, batch):
     assert metrics["change"] == 0.0
 
 
+def test_what_is_empty_stays_empty():
+    """An empty slot has the latents of the middle of the frame; a click there moves an object, but not nothing."""
+    model = LawTransition(LAW, SIZES, PLACE, jax.random.key(0))
+    slots = jnp.zeros((1, 2, M)).at[0, 0, 4].set(1.0)
+    imagined = model(slots, jnp.array([[0.5, 0.5, 0.9, 0.9]])).slots
+    assert np.abs(imagined[0, 0] - slots[0, 0]).max() > 1e-4
+    np.testing.assert_array_equal(imagined[0, 1], slots[0, 1])
+
+
 def test_the_law_needs_to_know_where_a_slot_is():
     with pytest.raises(ValueError, match=r"needs slots that say where they are.*take the paper's transition model"):
         LawTransition(LAW, SIZES, None, jax.random.key(0))

@@ -32,7 +32,6 @@ from cobra_rl.models.reward import (
     Reward,
     RewardConfig,
     Step,
-    reward_loss,
     value_loss,
 )
 from cobra_rl.models.world import Kind, WorldModel, name_of
@@ -177,7 +176,7 @@ class Cobra:
         def loss(predictor: Reward, batch: Step) -> Float[Array, ""]:
             if config.value:
                 return value_loss(predictor, state.target, frozen.imagine, batch, config.discount)[0]
-            return reward_loss(predictor, batch.next_slots, batch.next_reward)[0]
+            return predictor.loss(batch.next_slots, batch.next_reward)[0]
 
         def update(carry, key_and_count):
             (predictor, latest, optimiser), (key, count) = carry, key_and_count

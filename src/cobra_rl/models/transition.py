@@ -29,7 +29,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
 from cobra_rl.bounds import Bounds, Checked, Layers, NonNegative, Positive
 from cobra_rl.models.nets import MLP, Lattice, Loss
-from cobra_rl.models.vision import PLACE, Images, Place, Slots, VisionModel
+from cobra_rl.models.vision import PLACE, Images, Place, Slots, VisionModel, is_empty
 
 Scalar = Float[Array, ""] | float
 NEAR = 4.0  # 1 / the half width of a sprite, in the unit of the latents of PLACE
@@ -164,13 +164,14 @@ class LawTransition(TransitionModel):
         self.config = config  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def change(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N A"]) -> Change:
-        """Return the sum of the law's motion, for slots that are touched, and T_net's residual."""
+        """Return the law's motion of slots that are touched plus T_net's residual; an empty slot does not change."""
         push = broadcast_action(action, slots)
         click = NEAR * (push[..., :2] - PLACE.latents(slots))  # as seen from the slot
         out = self.net(jnp.concatenate([slots, push, jnp.tanh(click)], -1))
         own, (still, touched, border) = OWN_SCALE * out[..., :-3], jnp.moveaxis(out[..., -3:], -1, 0)
         near = 1.0 - jnp.sum(click**2, -1) + border
-        touch = jax.nn.sigmoid(TOUCH_SCALE * near)
+        exists = ~is_empty(slots)
+        own, touch = jnp.where(exists[..., None], own, 0.0), jnp.where(exists, jax.nn.sigmoid(TOUCH_SCALE * near), 0.0)
         place = PLACE.latents(slots)
         moved = PLACE.latents(own) + touch[..., None] * LAW_SCALE * self.law(push)
         stopped = PLACE.within(place + moved) - place  # positions stay within the frame

@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, UInt8
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, UInt8
 
 from cobra_rl.bounds import Bounds, Checked
 from cobra_rl.models.nets import Lattice, Loss
@@ -49,6 +49,12 @@ class Place:
 
 PLACE = Place()
 PLACE_NAMES = ["place, left to right", "place, down to up"]
+EMPTY = 1e-6  # |z^k|^2 of an empty slot is below this, and of an object far above; our encoder's have at most 1e-7
+
+
+def is_empty(slots: Float[Array, "*N K M"]) -> Bool[Array, "*N K"]:
+    """Tell which slots hold nothing: all their latents are zero, the mean of the prior."""
+    return jnp.sum(slots**2, -1) < EMPTY
 
 
 @dataclass(frozen=True)
