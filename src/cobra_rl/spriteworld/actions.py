@@ -23,9 +23,16 @@ def displacement(action: Float[Array, " 4"]) -> Float[Array, " 2"]:
 def select_move(
     key: PRNGKeyArray, sprites: Sprites, action: Float[Array, " 4"], noise: float
 ) -> tuple[Sprites, Int[Array, ""]]:
-    """Move the front-most sprite under the click, if any, and return its index, or -1; its centre stays in the frame.
+    """Move the front-most sprite under the click, if any; its centre stays in the frame.
 
-    `noise` is a standard deviation. An action that is NaN or outside [0, 1] moves nothing: compiled code cannot raise.
+    Args:
+        key: The random key of the motion noise.
+        sprites: The sprites before the step.
+        action: (click x, click y, motion x, motion y); one that is NaN or outside [0, 1] moves nothing.
+        noise: The standard deviation of the motion noise, in frame widths.
+
+    Returns:
+        The sprites after the step, and the index of the sprite that was pushed, or -1.
     """
     valid = jnp.all((action >= 0.0) & (action <= 1.0))
     moved = jnp.where(valid, front_most(sprites, action[:2]), -1)

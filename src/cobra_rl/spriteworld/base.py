@@ -46,5 +46,14 @@ class Environment(Protocol):
 
 
 def auto_reset(env: Environment, key: PRNGKeyArray, step: TimeStep) -> State:
-    """Return a fresh initial state if the episode is over, else `step.state`; for a batch use `jax.vmap`."""
+    """Begin a new episode where the last one is over; for a batch of steps, use `jax.vmap`.
+
+    Args:
+        env: The environment that took the step.
+        key: The random key of the new episode's first state.
+        step: The result of `env.advance`.
+
+    Returns:
+        A fresh initial state if `step.done`, else `step.state`.
+    """
     return jax.tree.map(lambda new, old: jnp.where(step.done, new, old), env.initial(key), step.state)

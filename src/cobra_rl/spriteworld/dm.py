@@ -12,9 +12,18 @@ from cobra_rl.spriteworld.suite import EnvSpec
 
 
 class SpriteworldDm(dm_env.Environment):
-    """One Spriteworld behind the dm_env interface; `task` is one of the suite's, or an `EnvSpec` of your own.
+    """One Spriteworld behind the dm_env interface.
 
     Success ends an episode with discount 0, the step limit with discount 1; the step after that resets, as dm_env asks.
+
+    Args:
+        task: A task of the suite, such as "sorting", or an `EnvSpec` of your own.
+        mode: "train" or "test"; see `make`. It is not used with an `EnvSpec`.
+        variant: "paper" or "released"; see `make`. It is not used with an `EnvSpec`.
+        seed: The random seed of all episodes.
+
+    Raises:
+        ValueError: If an argument is unknown or out of range.
     """
 
     def __init__(self, task: str | EnvSpec, mode: str = "train", variant: str = "paper", seed: int = 0):

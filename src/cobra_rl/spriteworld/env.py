@@ -30,7 +30,14 @@ class EnvState(eqx.Module):
 
 
 class Spriteworld:
-    """An `Environment` defined by its `spec`; those with equal specs are equal and share their compiled code."""
+    """An `Environment` defined by its `spec`; those with equal specs are equal and share their compiled code.
+
+    Args:
+        spec: The scenes, the task and the rules; `make` builds the suite's environments by name.
+
+    Raises:
+        ValueError: If `spec` is no `EnvSpec`.
+    """
 
     action_size = ACTION_SIZE
 
@@ -59,15 +66,32 @@ class Spriteworld:
 
     @functools.partial(jax.jit, static_argnums=0)
     def reset(self, key: PRNGKeyArray) -> tuple[EnvState, Image]:
-        """Begin an episode: the first state and its image. Success is never checked at reset."""
+        """Begin an episode. Whether the task is already solved is not checked here, only after a step.
+
+        Args:
+            key: A random key; the same key gives the same scene.
+
+        Returns:
+            The first state and its image, uint8 [H, W, 3].
+        """
         state = self.initial(key)
         return state, self.draw(state)
 
     def step(self, key: PRNGKeyArray, state: EnvState, action: ArrayLike) -> TimeStep:
-        """Click and push. Success terminates an episode, the step limit truncates it.
+        """Click on a sprite and push it. An episode that is over is not reset (see `auto_reset`).
 
-        An action (click x, click y, motion x, motion y) that is NaN or outside [0, 1] is a ValueError, but in compiled
-        code, which cannot raise, it moves nothing. `info` has `success` and `moved`, the pushed sprite's index or -1.
+        Args:
+            key: The random key of the motion noise.
+            state: The state before the step.
+            action: (click x, click y, motion x, motion y), each in [0, 1]; motion 0.5 is no motion along that axis.
+
+        Returns:
+            The next state, its image, its reward, and whether the episode was terminated by success or truncated by
+            the step limit; `info` has `success` and `moved`, the index of the pushed sprite, or -1.
+
+        Raises:
+            ValueError: If the action has another shape, is NaN or lies outside [0, 1]. Within compiled code, where
+                values are not known, an action that is NaN or outside [0, 1] moves nothing instead.
         """
         check_action(action)
         return self._step(key, state, jnp.asarray(action, jnp.float32))
@@ -87,7 +111,16 @@ class Spriteworld:
         return EnvState(self._sample(key), jnp.int32(0))
 
     def advance(self, key: PRNGKeyArray, state: EnvState, action: Float[Array, " 4"]) -> TimeStep:
-        """Take a step without drawing it, for use within compiled code. See `step`; `image` is None."""
+        """Take a step without drawing it, for use within compiled code; actions are not checked.
+
+        Args:
+            key: The random key of the motion noise.
+            state: The state before the step.
+            action: As in `step`; one that is NaN or outside [0, 1] moves nothing.
+
+        Returns:
+            As of `step`, but `image` is None.
+        """
         sprites, moved = select_move(key, state.sprites, action, self.spec.motion_noise)
         after = EnvState(sprites, state.step + 1)
         reward, success = self.spec.task(sprites)
@@ -95,14 +128,30 @@ class Spriteworld:
         return TimeStep(after, None, reward, success, truncated, {"success": success, "moved": moved})
 
     def draw(self, state: EnvState) -> Image:
-        """Draw the observation of a state, for use within compiled code; faster than `render` for few shapes."""
+        """Draw what an agent sees of a state, for use within compiled code.
+
+        Args:
+            state: A state whose sprites have only shapes of `spec.shapes`; others are drawn wrongly (see `render`).
+
+        Returns:
+            An image uint8 [H, W, 3], its first row at the top.
+        """
         return draw(state.sprites, self.image_size, shapes=self.spec.shapes)
 
 
 def make(task: str, mode: str = "train", variant: str = "paper") -> Spriteworld:
-    """Build an environment of the suite (`TASKS`); the same arguments give the same object. Your own: see `EnvSpec`.
+    """Build an environment of the suite; for one of your own, see `EnvSpec`.
 
-    Mode "test" is the task's robustness test; variant "released" has the rules of the public package 1.0.2.
+    Args:
+        task: A name in `TASKS`, such as "sorting".
+        mode: "train" to learn in, or "test" for the robustness test, whose scenes differ from those in training.
+        variant: "paper" for the paper's rules, or "released" for those of the public Spriteworld package 1.0.2.
+
+    Returns:
+        The environment; the same arguments give the same object.
+
+    Raises:
+        ValueError: If a name is unknown; the message lists the known ones.
     """
     return _make(one_of("task", task, TASKS), one_of("mode", mode, MODES), one_of("variant", variant, VARIANTS))
 
@@ -113,10 +162,21 @@ def _make(task: str, mode: str, variant: str) -> Spriteworld:
 
 
 def state_from_sprites(sprites: Sequence[Mapping | Sequence], capacity: int | None = None) -> EnvState:
-    """Build a state at step 0, which fits every environment, from sprites, back to front, padded to `capacity`.
+    """Build a state at step 0 from sprites of your choice.
 
-    Each is a mapping with any of x, y, shape, angle (degrees), scale, c0, c1, c2 (hue, saturation, value), or a tuple
-    of all eight in this order.
+    Every environment can step it, but draws it correctly only if all its shapes are in `spec.shapes` of that
+    environment; `render` draws all shapes.
+
+    Args:
+        sprites: Sprites from back to front. Each is a mapping with any of x, y, shape, angle (degrees), scale, c0, c1,
+            c2 (hue, saturation, value), or a tuple of all eight in this order.
+        capacity: N, the number of sprites with padding; by default as many as are given.
+
+    Returns:
+        The state.
+
+    Raises:
+        ValueError: If a factor is unknown or out of range, or there are more sprites than `capacity`.
     """
     return EnvState(sprites_from_factors(sprites, capacity), jnp.int32(0))
 
@@ -125,9 +185,16 @@ def state_from_sprites(sprites: Sequence[Mapping | Sequence], capacity: int | No
 def render(
     state: EnvState, size: int = IMAGE_SIZE, *, action: ArrayLike | None = None, goals: tuple[GoalMark, ...] = ()
 ) -> Image:
-    """Draw a state for people, at any size: an image [size, size, 3], its first row at the top.
+    """Draw a state for people, at any size and with any shapes.
 
-    An action is an arrow from the click to where the sprite is pushed; goals (`env.goals`) are crossed circles.
+    Args:
+        state: The state to draw.
+        size: Height and width of the image in pixels, at most 4096.
+        action: An action to draw as an arrow from the click to where the sprite is pushed.
+        goals: Goals to draw as crossed circles, such as `env.goals`.
+
+    Returns:
+        An image uint8 [size, size, 3], its first row at the top.
     """
     conform(Pixels, size, "size")
     return draw(state.sprites, size, None if action is None else jnp.asarray(action, jnp.float32), goals)
@@ -135,13 +202,29 @@ def render(
 
 @functools.partial(jax.jit, static_argnames="size")
 def segment(state: EnvState, size: int = IMAGE_SIZE) -> Int[Array, "H W"]:
-    """Label each pixel with the index of the front-most sprite that contains its centre, -1 for the background."""
+    """Label each pixel with the sprite that it shows.
+
+    Args:
+        state: The state to segment.
+        size: Height and width of the label map in pixels.
+
+    Returns:
+        For each pixel, the index of the front-most sprite that contains its centre, or -1 for the background.
+    """
     return _at_pixels(front_most, state, size)
 
 
 @functools.partial(jax.jit, static_argnames="size")
 def coverage(state: EnvState, size: int = IMAGE_SIZE) -> Bool[Array, "H W N"]:
-    """Tell for each sprite which pixels' centres it contains, seen or hidden by others."""
+    """Tell for each sprite which pixels it covers, also where other sprites hide it.
+
+    Args:
+        state: The state with N sprites.
+        size: Height and width in pixels.
+
+    Returns:
+        For each pixel and sprite, whether the sprite contains the pixel's centre.
+    """
     return _at_pixels(contains, state, size)
 
 

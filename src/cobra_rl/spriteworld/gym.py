@@ -120,7 +120,17 @@ def _batch_calls(core: Spriteworld):
 
 
 class SpriteworldEnv(_Shared, gymnasium.Env):
-    """One Spriteworld: images uint8 [H, W, 3], actions float32 [4] in [0, 1], `info` as of `Spriteworld.step`."""
+    """One Spriteworld: images uint8 [H, W, 3], actions float32 [4] in [0, 1], `info` as of `Spriteworld.step`.
+
+    Args:
+        task: A task of the suite, such as "sorting", or an `EnvSpec` of your own.
+        mode: "train" or "test"; see `make`. It is not used with an `EnvSpec`.
+        variant: "paper" or "released"; see `make`. It is not used with an `EnvSpec`.
+        render_mode: "rgb_array" to make `render` return a picture of 256 x 256 pixels with the goals; else None.
+
+    Raises:
+        ValueError: If an argument is unknown.
+    """
 
     def __init__(
         self, task: str | EnvSpec, mode: str = "train", variant: str = "paper", render_mode: str | None = None
@@ -160,6 +170,17 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
     With "disabled" it waits for `reset(options={"reset_mask": mask})`, which all modes know: only the environments
     where the mask is true are reset. Seeded with s, environment i does what a single one seeded with s + i does.
     Observations are read-only.
+
+    Args:
+        task: A task of the suite, such as "sorting", or an `EnvSpec` of your own.
+        num_envs: The number of environments.
+        mode: "train" or "test"; see `make`. It is not used with an `EnvSpec`.
+        variant: "paper" or "released"; see `make`. It is not used with an `EnvSpec`.
+        render_mode: "rgb_array" to make `render` return one picture per environment; else None.
+        autoreset_mode: One of the modes above, or a member of Gymnasium's `AutoresetMode`.
+
+    Raises:
+        ValueError: If an argument is unknown or out of range.
     """
 
     def __init__(

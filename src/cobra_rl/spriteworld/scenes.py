@@ -22,15 +22,19 @@ BASIC_SHAPES = ("square", "triangle", "circle")
 
 @dataclass(frozen=True)
 class SpriteDistribution(Checked):
-    """Independent uniform factors of one sprite. A range (low, high) may be a point, with low = high."""
+    """Independent uniform factors of one sprite. A range (low, high) may be a point, with low = high.
 
-    hue: Shares = (0.0, 1.0)
-    saturation: Shares = (0.3, 1.0)
-    value: Shares = (1.0, 1.0)
-    shapes: Annotated[tuple[ShapeName, ...], Bounds(1, 100)] = BASIC_SHAPES
+    Raises:
+        ValueError: If a field is out of range, or the low end of a range is above its high end.
+    """
+
+    hue: Shares = (0.0, 1.0)  # range of hues
+    saturation: Shares = (0.3, 1.0)  # range of saturations
+    value: Shares = (1.0, 1.0)  # range of brightnesses: the V of HSV
+    shapes: Annotated[tuple[ShapeName, ...], Bounds(1, 100)] = BASIC_SHAPES  # equally likely; one may be repeated
     boxes: Annotated[tuple[Box, ...], Bounds(1, 1000)] = (((0.0, 1.0), (0.0, 1.0)),)
-    """Disjoint; positions are uniform over their union."""
-    angle: tuple[Angle, Angle] = (0.0, 0.0)  # degrees
+    """Ranges of x and of y. Boxes should not overlap; positions are then uniform over all of them."""
+    angle: tuple[Angle, Angle] = (0.0, 0.0)  # range of angles in degrees, counter-clockwise
     scale: Scale | tuple[Scale, Scale] = 0.13  # the area is scale^2; one size, or a range of sizes
 
     def __post_init__(self) -> None:

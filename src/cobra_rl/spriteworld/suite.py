@@ -19,16 +19,20 @@ MOTION_NOISE = {"paper": 0.05, "released": 0.0}
 
 @dataclass(frozen=True)
 class EnvSpec(Checked):
-    """All that defines an environment: a hashable value of tuples and frozen dataclasses. See `Spriteworld(spec)`."""
+    """All that defines an environment: a hashable value of tuples and frozen dataclasses. See `Spriteworld(spec)`.
 
-    name: str
+    Raises:
+        ValueError: If a field is out of range, or cannot be hashed, such as a list.
+    """
+
+    name: str  # of the environment, for folders and messages
     scenes: Annotated[tuple[Scene, ...], Bounds(1, 10_000)]  # an episode begins with one of these, drawn uniformly
-    task: Task
-    max_steps: Annotated[int, Bounds(1, 10**6)]
-    motion_noise: Noise = 0.0  # standard deviation of the noise on the displacement of a pushed sprite
-    shuffle: bool = True  # random z-order
-    mode: str = "train"
-    variant: str = "paper"
+    task: Task  # what is rewarded, and when it is solved
+    max_steps: Annotated[int, Bounds(1, 10**6)]  # after so many steps an episode is truncated
+    motion_noise: Noise = 0.0  # standard deviation of the noise on a pushed sprite's displacement, in frame widths
+    shuffle: bool = True  # random z-order; otherwise sprites lie back to front in the order of their scene
+    mode: str = "train"  # a label: only `env_spec` chooses scenes by it
+    variant: str = "paper"  # a label: only `env_spec` chooses rules by it
     image_size: Annotated[int, Bounds(8, 1024)] = IMAGE_SIZE  # height and width of the images that agents see
 
     def __post_init__(self) -> None:
@@ -50,7 +54,18 @@ class EnvSpec(Checked):
 
 
 def hue_range(color: str, variant: str = "paper") -> Range:
-    """Return the narrow range of hues in [0, 1] that a colour's name stands for; the variants differ in yellow."""
+    """Return the narrow range of hues that the name of a colour stands for.
+
+    Args:
+        color: "red", "blue", "green", "purple" or "yellow".
+        variant: "paper" or "released"; they differ in yellow alone.
+
+    Returns:
+        The lowest and the highest hue, in [0, 1].
+
+    Raises:
+        ValueError: If the colour is unknown.
+    """
     hues = {"red": (0.9, 1.0), "blue": (0.55, 0.65), "green": (0.27, 0.37), "purple": (0.73, 0.83)}
     hues["yellow"] = (0.12, 0.22) if variant == "paper" else (0.1, 0.2)
     return hues[one_of("colour range", color, tuple(hues))]
@@ -132,7 +147,19 @@ _RULES: dict[str, Callable[[str, str], Rules]] = {
 
 
 def env_spec(task: str, mode: str = "train", variant: str = "paper") -> EnvSpec:
-    """Define one of the suite's environments; see `make`. Change it with `dataclasses.replace`."""
+    """Define one of the suite's environments, for example to change it with `dataclasses.replace`.
+
+    Args:
+        task: A name in `TASKS`, such as "sorting".
+        mode: "train" to learn in, or "test" for the robustness test.
+        variant: "paper" or "released"; see `make`.
+
+    Returns:
+        The definition from which `Spriteworld` builds the environment.
+
+    Raises:
+        ValueError: If a name is unknown.
+    """
     one_of("task", task, TASKS)
     one_of("mode", mode, MODES)
     one_of("variant", variant, VARIANTS)

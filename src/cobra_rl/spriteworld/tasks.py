@@ -53,11 +53,11 @@ class FindGoal(Checked, Task):
     as a part of a sum it then asks for nothing.
     """
 
-    goal: tuple[Share, Share] = (0.5, 0.5)
+    goal: tuple[Share, Share] = (0.5, 0.5)  # (x, y)
     hue: Hues | None = None  # only sprites of this hue count
     shapes: Annotated[tuple[ShapeName, ...], Bounds(1, len(SHAPES))] | None = None  # only sprites of these shapes count
-    multiplier: Reward = 50.0
-    radius: Annotated[float, Bounds(0.0, 2.0, above=True)] = 0.075
+    multiplier: Reward = 50.0  # reward per frame width
+    radius: Annotated[float, Bounds(0.0, 2.0, above=True)] = 0.075  # in frame widths
 
     def __call__(self, sprites: Sprites) -> RewardAndSuccess:
         counts = _passing(sprites, self.hue, self.shapes)
@@ -82,8 +82,8 @@ class FarApart(Checked, Task):
 
     hue: Hues | None = None  # only sprites of this hue count
     shapes: Annotated[tuple[ShapeName, ...], Bounds(1, len(SHAPES))] | None = None  # only sprites of these shapes count
-    distance: Annotated[float, Bounds(0.0, 2.0, above=True)] = 0.5
-    multiplier: Reward = 50.0
+    distance: Annotated[float, Bounds(0.0, 2.0, above=True)] = 0.5  # in frame widths
+    multiplier: Reward = 50.0  # reward per frame width
 
     def __call__(self, sprites: Sprites) -> RewardAndSuccess:
         counts = _passing(sprites, self.hue, self.shapes)
@@ -100,9 +100,10 @@ class Clustering(Checked, Task):
 
     The measure is the inverse Davies-Bouldin index. For two clusters that is D / (s1 + s2): D the distance of the
     centroids, s_i the mean distance of cluster i's members from its centroid. It is finite for clusters of no extent.
+    The reward is `multiplier * (measure - threshold)`, and the task is solved when that is not negative.
     """
 
-    hues: tuple[Hues, Hues]
+    hues: tuple[Hues, Hues]  # a sprite belongs to the cluster in whose range its hue lies
     threshold: Reward = 2.5
     multiplier: Reward = 5.0
 
@@ -122,10 +123,10 @@ class Clustering(Checked, Task):
 
 @dataclass(frozen=True)
 class Sum(Checked, Task):
-    """All tasks at once: rewards add up, solved when all are solved, which gives a bonus."""
+    """All tasks at once: their rewards add up, and the sum is solved when all of them are solved."""
 
     tasks: Annotated[tuple[Task, ...], Bounds(1, 100)]
-    bonus: Reward = 0.0
+    bonus: Reward = 0.0  # added to the reward of each step after which all tasks are solved
 
     def __call__(self, sprites: Sprites) -> RewardAndSuccess:
         rewards, successes = zip(*(task(sprites) for task in self.tasks), strict=True)
