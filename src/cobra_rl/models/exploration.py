@@ -92,7 +92,16 @@ class Exploration(eqx.Module):
         return Mixture(jax.nn.log_softmax(out[..., 0]), mean, jax.nn.softplus(scale + offset))
 
     def sample(self, slots: Float[Array, "B K M"], action_size: int, key: PRNGKeyArray) -> Float[Array, "B A"]:
-        """Draw one action for each scene."""
+        """Draw one action for each scene: deform a uniform sample.
+
+        Args:
+            slots: Slots [B, K, M].
+            action_size: A, the dimension of an action.
+            key: A random key.
+
+        Returns:
+            Actions [B, A] in [0, 1].
+        """
         uniform_key, pick_key, noise_key = jax.random.split(key, 3)
         u = jax.random.uniform(uniform_key, (slots.shape[0], action_size))
         mixture = self(slots, u)
@@ -101,7 +110,17 @@ class Exploration(eqx.Module):
         return to_action(u + mean + scale * jax.random.normal(noise_key, u.shape))
 
     def deform(self, slots: Float[Array, "*N K M"], u: Float[Array, "*N A"]) -> Float[Array, "*N A"]:
-        """Deform u deterministically: of the slots that are worth a click, choose the one nearest to the click of u."""
+        """Deform actions deterministically: of the slots worth a click, choose the one nearest to the click of u.
+
+        With the paper's D_net, which does not choose among slots, this adds the mean deformation.
+
+        Args:
+            slots: Slots [*N, K, M].
+            u: Actions [*N, A] in [0, 1].
+
+        Returns:
+            The deformed actions [*N, A], in [0, 1].
+        """
         mixture = self(slots, u)
         distance = jnp.abs(mixture.mean[..., :2]).sum(-1)
         worth = mixture.log_weight + DISTANCE_COST * distance
@@ -117,6 +136,16 @@ class Exploration(eqx.Module):
 
         With `choice_entropy`, the optimal probability of a Gaussian is in proportion to exp((e_pred - cost |D|) /
         choice_entropy), so that the policy also clicks on sprites whose e_pred is a little smaller than the largest.
+
+        Args:
+            imagine: The transition model; gradients pass through it to the action but should not train it.
+            slots: Slots [B, K, M].
+            action_size: A, the dimension of an action.
+            key: The random key of u and of the deformations.
+            click_cost: The cost of deforming the position click, in squared pixels per frame width.
+
+        Returns:
+            The loss, and the metrics `curiosity` (mean e_pred), `click_deformation`, `motion_deformation` and `scale`.
         """
         config = self.config
         uniform_key, noise_key = jax.random.split(key)

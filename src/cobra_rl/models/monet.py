@@ -134,7 +134,17 @@ class Monet(VisionModel):
         return Decoded((components * masks[..., None]).sum(1), components, masks)
 
     def loss(self, images: Images, key: PRNGKeyArray, weights: LossWeights, slots: int | None = None) -> Loss:
-        """-log p(x | z, m) + beta KL(q(z | x, m) || N(0, 1)) + gamma KL(m || p(c | z)), in nats per image."""
+        """Return -log p(x | z, m) + beta KL(q(z | x, m) || N(0, 1)) + gamma KL(m || p(c | z)), in nats per image.
+
+        Args:
+            images: Images uint8 [B, H, W, 3].
+            key: The random key of the latents and, in our attention, of the seeds.
+            weights: beta and gamma.
+            slots: The number of slots to use, by default K.
+
+        Returns:
+            The mean over images, and the metrics `loss`, `nll`, `kl_latents` and `kl_masks`.
+        """
         config, x = self.config, self._preprocess(images)
         slots = config.slots if slots is None else slots
         seed_key, *noise_keys = jax.random.split(key, slots + 1)

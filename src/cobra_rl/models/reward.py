@@ -69,7 +69,15 @@ class Reward(eqx.Module):
         """Predict the reward, or the value, of scenes."""
 
     def loss(self, slots: Float[Array, "B K M"], reward: Float[Array, " B"]) -> Loss:
-        """Return the mean of (R(z) - r)^2."""
+        """Return the mean of (R(z) - r)^2.
+
+        Args:
+            slots: The slots of B scenes.
+            reward: The true reward of each scene.
+
+        Returns:
+            The loss, and the metric `reward_loss`, the squared error.
+        """
         loss = jnp.mean((self(slots) - reward) ** 2)
         return loss, {"reward_loss": loss}
 
@@ -117,7 +125,7 @@ class ObjectReward(Reward):
         return things + pairs
 
     def loss(self, slots: Float[Array, "B K M"], reward: Float[Array, " B"]) -> Loss:
-        """Return the mean of (R(z) - r)^2 + pair_cost |P(z)|."""
+        """Return the mean of (R(z) - r)^2 + pair_cost |P(z)|; arguments and metrics are those of `Reward.loss`."""
         things, pairs = self.parts(slots)
         error = jnp.mean((things + pairs - reward) ** 2)
         return error + self.config.pair_cost * jnp.mean(jnp.abs(pairs)), {"reward_loss": error}
@@ -159,8 +167,17 @@ def value_loss(
 ) -> Loss:
     """Return the sum of the paper's three losses: TD, TD with the imagined next slots, and consistency of the two.
 
-    The TD target is V(z_t) = r_t + discount V(z_{t+1}), and the value of a last scene is its reward. `target` is the
-    network for the bootstrapped values; the paper does not specify it, and it may be `model` itself.
+    The TD target is V(z_t) = r_t + discount V(z_{t+1}), and the value of a last scene is its reward.
+
+    Args:
+        model: The value predictor V that learns.
+        target: The network for the bootstrapped values. The paper does not specify it; it may be `model` itself.
+        transition: The transition model, such as `WorldModel.imagine`; no gradient passes through it.
+        batch: B steps.
+        discount: The discount factor.
+
+    Returns:
+        The loss, and its three terms as the metrics `td`, `td_imagined` and `consistency`.
     """
     imagined = jax.lax.stop_gradient(transition(batch.slots, batch.action).slots)
     value, arrived = model(batch.slots), model(batch.next_slots)

@@ -100,7 +100,7 @@ class TransitionModel(eqx.Module):
         return jnp.abs(change.delta).sum((1, 2))
 
     def __call__(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N A"]) -> Imagined:
-        """Predict the slots after one step, and the error of this prediction."""
+        """Predict the slots after one step, and the error of this prediction (`Imagined`)."""
         change = self.change(slots, action)
         return Imagined(slots + change.delta, change.error.sum(-1))
 
@@ -112,11 +112,22 @@ class TransitionModel(eqx.Module):
         change_cost: Scalar = 1.0,
         lattice: Lattice | None = None,
     ) -> Loss:
-        """L_T + (e_pred - L_T)^2 + cost |Delta|, weighted by importance; each transition's L_T is the metric `errors`.
+        """Return the mean of importance (L_T + ((e_pred - L_T) / error_unit)^2 + change_cost |Delta|).
 
-        No gradient passes through L_T in the term of e_pred, so that T does not learn to be predictable. `change_cost`
-        may follow a schedule; the paper's is 1. With motion noise, it keeps T from fading the sprites that it moves:
-        where the position is uncertain, a paler sprite has a smaller pixel error.
+        No gradient passes through L_T in the term of e_pred, so that T does not learn to be predictable. With motion
+        noise, the cost of |Delta| keeps T from fading the sprites that it moves: where the position is uncertain, a
+        paler sprite has a smaller pixel error.
+
+        Args:
+            vision: The frozen vision module, whose decoder draws the predicted slots.
+            batch: B transitions.
+            importance: Weights that correct for prioritised sampling.
+            change_cost: The cost of |Delta| in squared pixels; the paper's is 1.
+            lattice: The patches from which L_T is estimated; None uses all pixels.
+
+        Returns:
+            The loss, and the metrics `transition` (mean L_T), `error_prediction`, `change`, and `errors`, the L_T [B]
+            of each transition, from which the replay computes its priorities.
         """
         change = self.change(batch.slots, batch.action)
         errors = pixel_error(vision, batch.slots + change.delta, batch.next_image, lattice)  # L_T
@@ -191,7 +202,17 @@ def broadcast_action(action: Float[Array, "*N A"], slots: Float[Array, "*N K M"]
 
 
 def pixel_error(vision: VisionModel, slots: Slots, image: Images, lattice: Lattice | None = None) -> Float[Array, " B"]:
-    """Return ||V_dec(z) - x||^2, summed over pixels and colours in [0, 1]; a lattice estimates it from its patches."""
+    """Return the pixel error ||V_dec(z) - x||^2 of slots, summed over pixels and colours.
+
+    Args:
+        vision: The vision module whose decoder draws the slots.
+        slots: Slots [B, K, M].
+        image: The true images, uint8 [B, H, W, 3]; they are scaled to [0, 1].
+        lattice: The patches from which the error is estimated; None uses all pixels.
+
+    Returns:
+        The error of each scene.
+    """
     drawn, target = vision.decode(slots, lattice).image, image.astype(jnp.float32) / 255.0
     if lattice is None:
         return jnp.sum((drawn - target) ** 2, axis=(1, 2, 3))

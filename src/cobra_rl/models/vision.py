@@ -106,16 +106,48 @@ class VisionModel(eqx.Module):
 
     @abc.abstractmethod
     def encode(self, images: Images) -> Slots:
-        """V_enc: return the slots of images, in no particular order."""
+        """V_enc: encode images to slots.
+
+        Args:
+            images: Images uint8 [B, H, W, 3].
+
+        Returns:
+            Slots [B, K, M] in no particular order; some hold the background or nothing (`is_empty`).
+        """
 
     @abc.abstractmethod
     def masks(self, images: Images) -> Float[Array, "B K H W"]:
-        """Return where the encoder sees each slot; the masks sum to 1 over the slots."""
+        """Return where the encoder sees each slot.
+
+        Args:
+            images: Images uint8 [B, H, W, 3].
+
+        Returns:
+            Masks [B, K, H, W] in [0, 1], which sum to 1 over the slots.
+        """
 
     @abc.abstractmethod
     def decode(self, slots: Slots, lattice: Lattice | None = None) -> Decoded:
-        """V_dec: return the scene, and each slot's own picture and mask; with a lattice, only its patches."""
+        """V_dec: draw slots.
+
+        Args:
+            slots: Slots [B, K, M].
+            lattice: The patches to draw, laid side by side; None draws whole pictures.
+
+        Returns:
+            The scene, and each slot's own picture and mask.
+        """
 
     @abc.abstractmethod
     def loss(self, images: Images, key: PRNGKeyArray, weights: LossWeights, slots: int | None = None) -> Loss:
-        """Return the training loss and its metrics; `slots` may be fewer than K early in training."""
+        """Return the training loss.
+
+        Args:
+            images: Images uint8 [B, H, W, 3].
+            key: The random key of whatever the loss samples, such as latents.
+            weights: The weights of the loss terms that change during training.
+            slots: The number of slots to use; it may be less than K, the default, early in training.
+
+        Returns:
+            The loss, and metrics by name.
+        """

@@ -30,32 +30,85 @@ class WorldModel(eqx.Module):
         return sizes_of(self.vision.config, self.action_size)
 
     def encode(self, images) -> Float[Array, "B K M"]:
-        """V_enc: images uint8 [B, H, W, 3] -> slots [B, K, M], one row per object, in no particular order."""
+        """V_enc: encode images to slots.
+
+        Args:
+            images: Images uint8 [B, H, W, 3]; for a single one, pass `image[None]`.
+
+        Returns:
+            Slots [B, K, M] in no particular order: one per object, one or more for the background, the rest empty.
+
+        Raises:
+            ValueError: If the images have another type or shape.
+        """
         return self.vision.encode(self._checked(images))
 
     def masks(self, images) -> Float[Array, "B K H W"]:
-        """Return where the encoder sees each slot in images uint8 [B, H, W, 3]."""
+        """Return where the encoder sees each slot.
+
+        Args:
+            images: Images uint8 [B, H, W, 3]; for a single one, pass `image[None]`.
+
+        Returns:
+            Masks [B, K, H, W] in [0, 1], which sum to 1 over the slots.
+
+        Raises:
+            ValueError: If the images have another type or shape.
+        """
         return self.vision.masks(self._checked(images))
 
     def decode(self, slots) -> Decoded:
-        """V_dec: slots [B, K, M] -> the scene's image, each slot's own picture, and the decoder's masks."""
+        """V_dec: draw slots.
+
+        Args:
+            slots: Slots [B, K, M], encoded or imagined.
+
+        Returns:
+            The scenes' images [B, H, W, 3], each slot's own picture [B, K, H, W, 3], and the decoder's masks
+            [B, K, H, W]; colours are about in [0, 1].
+        """
         return self.vision.decode(jnp.asarray(slots, jnp.float32))
 
     @eqx.filter_jit
     def imagine(self, slots, actions) -> Imagined:
-        """T: slots [*N, K, M] and actions [*N, A] -> the slots one step later, and the predicted error e_pred."""
+        """T: predict the slots after one step.
+
+        Args:
+            slots: Slots [*N, K, M].
+            actions: One action in [0, 1]^A for each scene, [*N, A].
+
+        Returns:
+            The predicted slots [*N, K, M], and e_pred [*N], the pixel error that T expects of its prediction.
+        """
         return self.transition(jnp.asarray(slots, jnp.float32), jnp.asarray(actions, jnp.float32))
 
     @eqx.filter_jit
     def sample(self, slots: Float[Array, "B K M"], key: PRNGKeyArray) -> Float[Array, "B A"]:
-        """D: draw one action for each scene; uniformly if there is no exploration policy."""
+        """D: draw one action for each scene; uniformly if there is no exploration policy.
+
+        Args:
+            slots: Slots [B, K, M].
+            key: A random key.
+
+        Returns:
+            Actions [B, A] in [0, 1].
+        """
         if self.exploration is None:
             return jax.random.uniform(key, (slots.shape[0], self.action_size))
         return self.exploration.sample(slots, self.action_size, key)
 
     @eqx.filter_jit
     def propose(self, slots, key: PRNGKeyArray, n: int) -> Float[Array, "*B n A"]:
-        """D: draw n actions for one scene [K, M], or for each of several [B, K, M]."""
+        """D: draw several actions for each scene; uniformly if there is no exploration policy.
+
+        Args:
+            slots: The slots of one scene [K, M], or of several [B, K, M].
+            key: A random key.
+            n: The number of actions for each scene.
+
+        Returns:
+            Actions [n, A], or [B, n, A], in [0, 1].
+        """
         slots = jnp.asarray(slots, jnp.float32)
 
         def for_one(slots: Float[Array, "K M"], key: PRNGKeyArray) -> Float[Array, "n A"]:
@@ -67,13 +120,31 @@ class WorldModel(eqx.Module):
 
     @eqx.filter_jit
     def deform(self, slots, u) -> Float[Array, "*B A"]:
-        """D, deterministic: move the click of u [*B, A] to the nearest object in slots [*B, K, M] worth a click."""
+        """D, deterministic: move the click of actions to the nearest object that is worth a click.
+
+        The motion is deformed too, though a trained policy changes it little.
+
+        Args:
+            slots: Slots [*B, K, M].
+            u: Actions [*B, A] in [0, 1].
+
+        Returns:
+            The deformed actions [*B, A]; `u` itself if there is no exploration policy.
+        """
         slots, u = jnp.asarray(slots, jnp.float32), jnp.asarray(u, jnp.float32)
         return u if self.exploration is None else self.exploration.deform(slots, u)
 
     @eqx.filter_jit
     def pixel_error(self, slots, images) -> Float[Array, " B"]:
-        """Return ||V_dec(z) - x||^2, summed over pixels and colours: slots [B, K, M], images uint8 [B, H, W, 3]."""
+        """Return the pixel error ||V_dec(z) - x||^2 of slots, summed over pixels and colours in [0, 1].
+
+        Args:
+            slots: Slots [B, K, M], for example imagined ones.
+            images: The true images, uint8 [B, H, W, 3].
+
+        Returns:
+            The error of each scene.
+        """
         return transition.pixel_error(self.vision, jnp.asarray(slots, jnp.float32), jnp.asarray(images))
 
     def without_policy(self) -> "WorldModel":
