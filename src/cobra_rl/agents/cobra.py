@@ -80,7 +80,18 @@ def make_reward(config: RewardConfig, latents: int, key: PRNGKeyArray) -> Reward
 def choose(
     config: TaskConfig, params: CobraParams, slots: Float[Array, "K M"], key: PRNGKeyArray, epsilon: Chance = 0.0
 ) -> Choice:
-    """Plan in one scene and take the best proposal; with probability `epsilon`, take a random one."""
+    """Plan in one scene, and choose the best proposal or, to explore, a random one.
+
+    Args:
+        config: Names the planner.
+        params: The world model, and the predictor that scores imagined scenes.
+        slots: The slots of the scene.
+        key: A random key.
+        epsilon: The probability of a random proposal.
+
+    Returns:
+        The chosen action, and all proposals with their scores.
+    """
     explore_key, pick_key, plan_key = jax.random.split(key, 3)
     choice = make_planner(config)(params.world, params.predictor, slots, plan_key)
     random_action = choice.actions[jax.random.randint(pick_key, (), 0, choice.actions.shape[0])]
@@ -91,7 +102,18 @@ def choose(
 def choose_batch(
     config: TaskConfig, params: CobraParams, slots: Float[Array, "B K M"], keys: Key[Array, " B"], epsilon: Chance = 0.0
 ) -> Float[Array, "B A"]:
-    """Choose an action in each of several scenes."""
+    """Choose an action in each of several scenes; see `choose`.
+
+    Args:
+        config: Names the planner.
+        params: The world model and the predictor.
+        slots: The slots of the scenes.
+        keys: One random key for each scene.
+        epsilon: The probability of a random proposal.
+
+    Returns:
+        One action for each scene.
+    """
     return jax.vmap(lambda slots, key: choose(config, params, slots, key, epsilon).action)(slots, keys)
 
 

@@ -80,7 +80,16 @@ class MpoState(NamedTuple):
 
 
 def weigh(values: Float[Array, "N B"], temperature: Float[Array, ""], epsilon: float) -> tuple[Array, Array]:
-    """E-step: return the weights q [N, B], without gradients, and the loss of the temperature."""
+    """E-step: weight the sampled actions of each scene by their values.
+
+    Args:
+        values: The values of N actions in each of B scenes.
+        temperature: eta.
+        epsilon: The bound on the KL of the weights from uniform ones.
+
+    Returns:
+        The weights q [N, B], which sum to 1 over the actions and pass no gradient, and the loss of the temperature.
+    """
     scaled = values / temperature
     weights = jax.lax.stop_gradient(jax.nn.softmax(scaled, axis=0))
     normaliser = jax.nn.logsumexp(scaled, axis=0) - jnp.log(values.shape[0])
@@ -99,11 +108,14 @@ def mpo_loss(
 
     Args:
         online: The policy that learns.
-        target: The policy that `actions` were drawn from; no gradient passes to it.
-        actions: Not clipped.
+        target: The policy that `actions` were drawn from, which is not trained.
+        actions: N actions sampled in each of B scenes, not clipped to [0, 1].
         values: Q' of the clipped actions.
-        duals: The multipliers, before their softplus.
+        duals: The temperatures and multipliers, before their softplus.
         config: The bounds epsilon.
+
+    Returns:
+        The sum of all losses, and the metrics `temperature`, `kl_mean` and `kl_scale`.
     """
     positive = Duals(*(jax.nn.softplus(dual) + LEAST_DUAL for dual in duals))
     weights, temperature_loss = weigh(values, positive.temperature, config.epsilon)
@@ -132,7 +144,18 @@ def td_loss(
     batch: Transition,
     discount: float,
 ) -> Float[Array, ""]:
-    """Return L_Q; `values` are Q(x_t, a_t), `following` the target network's values of the next scenes."""
+    """Return L_Q, the critic's loss.
+
+    Args:
+        values: Q(x_t, a_t) of each step.
+        rewards: The rewards to learn, clipped and in their unit.
+        following: The target network's values of the next scenes.
+        batch: The steps, of which only `terminated` and `truncated` are used.
+        discount: The discount factor.
+
+    Returns:
+        The mean over all B steps, to which truncated ones contribute 0.
+    """
     goal = jax.lax.stop_gradient(rewards + discount * jnp.where(batch.terminated, 0.0, following))
     return jnp.mean(jnp.where(batch.truncated, 0.0, (goal - values) ** 2))
 

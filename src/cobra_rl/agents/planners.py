@@ -32,6 +32,17 @@ def shooting(
 
     The score of a trajectory is that of its best scene; the first action of the best trajectory is chosen. With depth 1
     this is the paper's search.
+
+    Args:
+        world: The world model, which proposes actions and imagines their outcome.
+        score: Predicts the reward, or the value, of imagined scenes [P, K, M].
+        slots: The slots of the present scene.
+        key: The random key of the proposals.
+        proposals: P, the number of trajectories.
+        depth: The number of steps that each trajectory is imagined ahead.
+
+    Returns:
+        The chosen action, and the first action and the score of every trajectory.
     """
     scenes, scores = jnp.broadcast_to(slots, (proposals, *slots.shape)), jnp.full(proposals, -jnp.inf)
     actions = []
@@ -49,7 +60,17 @@ PLANNERS: Mapping[str, Callable[[TaskConfig], Planner]] = {
 
 
 def make_planner(config: TaskConfig) -> Planner:
-    """Make the planner that a configuration names."""
+    """Make the planner that a configuration names.
+
+    Args:
+        config: Names the planner and gives its number of proposals and its depth.
+
+    Returns:
+        A function (world, score, slots, key) -> `Choice`.
+
+    Raises:
+        ValueError: If there is no planner of that name in `PLANNERS`.
+    """
     if config.planner not in PLANNERS:
         raise ValueError(f"There is no planner {config.planner!r}; choose one of {', '.join(PLANNERS)}.")
     return PLANNERS[config.planner](config)
