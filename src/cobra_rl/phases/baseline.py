@@ -155,10 +155,24 @@ def prepare_baseline(
     command: str = "python",
     check_every: int = 0,
 ) -> Solving:
-    """Describe the training of a task by one of the four baselines; call `solve` of the result to run it.
+    """Describe the training of a task by one of the four baselines, without starting it.
 
-    `steps` are environment steps per seed, rounded up to a multiple of the number of environments. The world is by
-    default the shipped one; MPO raw uses none.
+    Args:
+        config: The baseline and how it learns; presets are in `config.BASELINE`.
+        problem: The task and its rewards.
+        folder: The run's folder; it is made when training starts.
+        seeds: The random seeds; each is a run of its own, in `folder`/seedN.
+        steps: The number of environment steps per seed, rounded up to a multiple of `config.envs`.
+        final: The number of greedy episodes in each mode that score a seed at the end.
+        world_folder: The folder of the world model, by default the shipped one; MPO raw uses none.
+        command: The command that was typed, for the records.
+        check_every: The number of steps between two checks of the greedy policy in 100 episodes; 0 makes none.
+
+    Returns:
+        The description; its method `solve` runs the training.
+
+    Raises:
+        ValueError: If an environment does not fit the world, or the replay does not fit into memory.
     """
     place = find_world(world_folder) if config.uses_world else None
     world = None if place is None else load_world(place)

@@ -201,10 +201,29 @@ def train(
     env_name: str | None = None,
     command: str = "python",
 ) -> WorldModel:
-    """Train T and D in `folder` on a frozen vision module; the same call resumes a run that was stopped.
+    """Train T and D on a frozen vision module; the same call resumes a run that was stopped.
 
-    `vision` is a run of `cobra train vision`, its weights, or a world. The new world is saved in `folder`/world and
-    returned. By default actors run in this process; a caller that passes other `actors` has to close them.
+    Args:
+        config: The models and their training; presets are in `config.EXPLORE`.
+        env: The environment to explore.
+        vision: A run of `cobra train vision`, a folder of its weights, or a world.
+        folder: The run's folder; it is made if it does not exist.
+        seed: The random seed of weight initialisation and data.
+        title: The heading of the progress bar.
+        actors: What plays in the environment, by default in this process; the caller closes those that are passed.
+        env_name: The name of the environment, for run.json.
+        command: The command that was typed, for run.json.
+
+    Returns:
+        The world model, which is also saved in `folder`/world. A run that stops early leaves a usable world there,
+        too, if it had saved weights before.
+
+    Raises:
+        WeightsError: If there are no vision weights.
+        ValueError: If `folder` holds a run with other settings, or the replay does not fit into memory.
+        Stopped: If a signal asked to stop; the run is saved.
+        Diverged: If a loss or a weight is no longer finite.
+        ChildProcessError: If actors in other processes fail for good.
     """
     source = find_vision(vision)
     fingerprint, seen = sha256(source), load_vision(source)

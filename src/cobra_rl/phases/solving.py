@@ -194,7 +194,14 @@ class Solving(ABC):
             yield
 
     def learn(self, seed: int) -> dict[str, Any]:
-        """Learn one seed and score it; if it was scored before and its weights exist, read the scores."""
+        """Learn one seed and score it; if it was scored before and its weights exist, read the scores.
+
+        Args:
+            seed: The random seed, one of `seeds`.
+
+        Returns:
+            The entry of this seed in result.json.
+        """
         folder = self.folder / f"seed{seed}"
         number = f" ({seed - self.seeds.start + 1} of {len(self.seeds)})" if len(self.seeds) > 1 else ""
         title = f"{self.problem.task}, seed {seed}{number}"
@@ -229,9 +236,12 @@ class Solving(ABC):
 
 
 def learn_elsewhere(solvings: Sequence[Solving], workers: int, address: str | None = None) -> None:
-    """Learn all seeds of several tasks in Ray processes, as many at a time as there are workers.
+    """Learn all seeds of several tasks in Ray processes; `solve` of each task then finds them done.
 
-    They write into the folders of the tasks, which all machines of a cluster must see; `solve` then finds them done.
+    Args:
+        solvings: The trainings; they write into their folders, which all machines of a cluster must see.
+        workers: The number of seeds that learn at a time on this machine; a cluster uses all its cores.
+        address: The address of a Ray cluster; None starts Ray on this machine.
     """
     from cobra_rl.runtime.ray_tasks import spread
 

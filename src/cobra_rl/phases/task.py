@@ -74,15 +74,45 @@ def prepare(
     command: str = "python",
     check_every: int = 0,
 ) -> Solving:
-    """Describe the training of a task. `envs` default to those of `problem`, `world_folder` to the shipped world."""
+    """Describe the training of a task, without starting it.
+
+    Args:
+        config: The agent and how it learns; presets are in `config.TASK`.
+        world: The world model, which stays frozen.
+        problem: The task, its rewards, and whether the exploration policy is used.
+        folder: The run's folder; it is made when training starts.
+        seeds: The random seeds; each is a run of its own, in `folder`/seedN.
+        steps: The number of rewarded environment steps per seed.
+        final: The number of greedy episodes in each mode that score a seed at the end.
+        envs: The environments by mode, "train" and "test"; by default those of `problem`.
+        world_folder: The folder that `world` was loaded from, by default the shipped one; any other is copied.
+        command: The command that was typed, for the records.
+        check_every: The number of steps between two checks of the greedy policy in 100 episodes; 0 makes none.
+
+    Returns:
+        The description; its method `solve` runs the training.
+
+    Raises:
+        ValueError: If the agent is unknown, an environment does not fit the world, or the memory is too large.
+    """
     envs = problem.environments() if envs is None else envs
     place = find_world(world_folder)
     return AgentSolving(config, world, problem, folder, seeds, steps, final, envs, place, command, check_every)
 
 
 def solve(*args: Any, **options: Any) -> dict[str, Any]:
-    """Learn a task, with the arguments of `prepare`; the same call resumes, and may add steps or seeds.
+    """Learn a task; the same call resumes a run that was stopped, and may add steps or seeds.
 
-    Returns the contents of result.json.
+    Args:
+        *args: Arguments of `prepare`.
+        **options: Keyword arguments of `prepare`.
+
+    Returns:
+        The contents of result.json: the settings, the scores and learning curve of each seed, and reference policies.
+
+    Raises:
+        ValueError: As by `prepare`, or if `folder` holds a run with other settings or more steps.
+        Stopped: If a signal asked to stop; the run is saved.
+        Diverged: If a loss, a weight or a reward is no longer finite.
     """
     return prepare(*args, **options).solve()

@@ -37,7 +37,16 @@ class VisionState(NamedTuple):
 
 
 def random_frames(key: PRNGKeyArray, env: Environment, batch: int) -> UInt8[Array, "B H W 3"]:
-    """Draw frames of random play, each after a random number of uniform actions from an initial state."""
+    """Draw frames of random play, each after a random number of uniform actions from an initial state.
+
+    Args:
+        key: A random key.
+        env: The environment to play in.
+        batch: B, the number of frames; each is of an episode of its own.
+
+    Returns:
+        Images uint8 [B, H, W, 3].
+    """
 
     def frame(key: PRNGKeyArray) -> UInt8[Array, "H W 3"]:
         start_key, count_key, play_key = jax.random.split(key, 3)
@@ -145,9 +154,24 @@ def train(
     env_name: str | None = None,
     command: str = "python",
 ) -> VisionModel:
-    """Train a vision module in `folder` on frames of random play; the same call resumes a run that was stopped.
+    """Train a vision module on frames of random play; the same call resumes a run that was stopped.
 
-    The weights with the best validation score are saved and returned; run.json records `env_name` and `command`.
+    Args:
+        config: The model and its training; presets are in `config.VISION`.
+        env: The environment that the frames are of.
+        folder: The run's folder, for checkpoints, log and weights; it is made if it does not exist.
+        seed: The random seed of weight initialisation and data.
+        title: The heading of the progress bar.
+        env_name: The name of the environment, for run.json.
+        command: The command that was typed, for run.json.
+
+    Returns:
+        The vision module with the best validation score, which is also saved in `folder`/weights.
+
+    Raises:
+        ValueError: If the pictures of `env` do not fit the model, or `folder` holds a run with other settings.
+        Stopped: If a signal asked to stop; the run is saved.
+        Diverged: If a loss or a weight is no longer finite.
     """
     conform(TrainingSeed, seed, "seed")
     settings = {"phase": "vision", "config": config, "seed": seed, "env": env_name}
