@@ -27,7 +27,18 @@ def _struck(sprites: Sprites, actions: Float[Array, "P A"]) -> Int[Array, " P"]:
 
 
 def policy_scores(proposals: Float[np.ndarray, "B P A"], scenes: Scenes, counted: Bool[np.ndarray, "B N"]) -> Scores:
-    """Measure the shares of proposals that strike, of sprites struck, and of the rarest and commonest of 8 motions."""
+    """Measure where proposals click and how their motions are distributed.
+
+    Args:
+        proposals: P actions for each of B scenes.
+        scenes: The scenes.
+        counted: The sprites that count, such as those at least half visible.
+
+    Returns:
+        `hit_rate`, the share of proposals that click on a sprite; `sprites_struck`, the share of counted sprites that
+        some proposal clicks on; `octant_least` and `octant_most`, how often the rarest and the most frequent of eight
+        directions of motion occur, relative to uniform motions.
+    """
     struck = np.asarray(_struck(scenes.sprites, jnp.asarray(proposals)))
     found = (struck[:, :, None] == np.arange(counted.shape[1])).any(axis=1)
     motion = proposals[..., 2:] - 0.5
@@ -42,7 +53,15 @@ def policy_scores(proposals: Float[np.ndarray, "B P A"], scenes: Scenes, counted
 
 
 def explore_scores(env: Environment, scenes: int) -> Scorer:
-    """Build the scores that training is followed by: of proposals and pushes in Spriteworld, else `pixel_scores`."""
+    """Build the function that scores a world model while it is trained.
+
+    Args:
+        env: The environment that is explored.
+        scenes: The number of validation scenes.
+
+    Returns:
+        A function from a world model to scores of proposals and pushes; outside Spriteworld, to `pixel_scores`.
+    """
     if not isinstance(env, Spriteworld):
         states, images = vision.fresh_frames(env, scenes)
         return Scorer(images, lambda world: pixel_scores(world, env, states, images))
@@ -59,7 +78,18 @@ def explore_scores(env: Environment, scenes: int) -> Scorer:
 
 
 def pixel_scores(world: WorldModel, env: Environment, states: Any, images: vision.Images) -> Scores:
-    """Score by pictures alone: imagination of random actions, and the share of actions that change the picture."""
+    """Score a world model by pictures alone, in any environment.
+
+    Args:
+        world: The world model.
+        env: The environment.
+        states: B of its states, batched.
+        images: The pictures of these states.
+
+    Returns:
+        `ratio_to_encoded` and `ratio_to_unchanged` of random actions (see `compare_errors`), and the shares of
+        proposed (`changed`) and of random actions (`changed_uniform`) that change the picture.
+    """
     act_key, step_key, policy_key = jax.random.split(jax.random.key(0), 3)
     slots = vision.in_batches(world.encode, images)
     keys = jax.random.split(step_key, len(images))
@@ -79,7 +109,18 @@ def pixel_scores(world: WorldModel, env: Environment, states: Any, images: visio
 def evaluate_explore(
     world: WorldModel, env: Spriteworld | None = None, scenes: int = 1000, seed: int = vision.TEST_SEED
 ) -> dict[str, float | list[float]]:
-    """Measure all scores on held-out scenes, by default of exploration; roll-outs have a number for each step."""
+    """Measure all scores of a world model on held-out scenes.
+
+    Args:
+        world: The world model.
+        env: The environment of the scenes, by default the suite's "exploration".
+        scenes: The number of scenes.
+        seed: The random seed of scenes, proposals and pushes.
+
+    Returns:
+        The scores of `policy_scores`, `push_scores` and `error_correlation`, mean deformations, and for comparison
+        those of uniform actions (`..._uniform`); `rollout_...` have one number for each step.
+    """
     env = env or make("exploration")
     data = vision.fixed_scenes(env, scenes, 1, seed)
     looked = pushing.look(world, env, data)

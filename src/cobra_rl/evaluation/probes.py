@@ -61,9 +61,15 @@ class Probes:
     nets: Nets  # read standardised slots
 
     def errors(self, slots: Slots, sprites: Sprites) -> dict[str, Float[np.ndarray, " S"]]:
-        """Measure the absolute error of each factor; x and y in frame widths, hue in turns, shape is 0 or 1.
+        """Measure the absolute error of each factor, sprite by sprite.
 
-        The angle's is in turns of the shape's own symmetry, NaN for circles.
+        Args:
+            slots: The slots that the sprites are matched to.
+            sprites: The true factors.
+
+        Returns:
+            By factor, the errors of S sprites: x and y in frame widths, hue in turns, shape 0 if it is right and 1 if
+            not, angle in turns of the shape's own symmetry, or NaN for a circle.
         """
         outputs = jax.tree.map(np.asarray, _predict(self.nets, jnp.asarray(self.position.standardise(slots))))
         x, y = np.abs(self.position(slots) - sprites.position).T
@@ -80,7 +86,20 @@ class Probes:
 
 
 def fit_probes(slots: Slots, sprites: Sprites, seed: int = 0, steps: int = STEPS) -> Probes:
-    """Fit all probes to slots and the sprites matched to them."""
+    """Fit all probes to slots and the sprites matched to them.
+
+    Args:
+        slots: One slot for each of S sprites.
+        sprites: The true factors of these sprites.
+        seed: The random seed of the MLPs and their batches.
+        steps: The number of gradient steps of the MLPs.
+
+    Returns:
+        The fitted probes.
+
+    Raises:
+        ValueError: If there are fewer than two sprites.
+    """
     if len(slots) < 2:
         raise ValueError(f"Probes cannot be fitted to {len(slots)} sprites; evaluate on more scenes.")
     position, targets = PositionProbe.fit(slots, np.asarray(sprites.position)), _targets(sprites)
@@ -94,7 +113,17 @@ def fit_probes(slots: Slots, sprites: Sprites, seed: int = 0, steps: int = STEPS
 
 
 def probe_scores(probes: Probes, slots: Slots, sprites: Sprites) -> dict[str, float]:
-    """Measure mean errors: position in frame widths, hue in turns, angle in degrees; NaN where no sprite has any."""
+    """Measure how well probes read the factors of sprites.
+
+    Args:
+        probes: Probes that were fitted on other sprites.
+        slots: One slot for each of S sprites.
+        sprites: The true factors of these sprites.
+
+    Returns:
+        Means over sprites: `position_error` along an axis in frame widths, `hue_error` in turns, `saturation_error`,
+        `shape_accuracy`, and `angle_error` in degrees; NaN where no sprite has the factor.
+    """
     errors = probes.errors(slots, sprites)
     degrees = errors["angle"] * 360.0 / np.maximum(TURNS[np.asarray(sprites.shape)], 1)
     return {
@@ -107,9 +136,19 @@ def probe_scores(probes: Probes, slots: Slots, sprites: Sprites) -> dict[str, fl
 
 
 def importances(probes: Probes, slots: Slots, sprites: Sprites, seed: int = 0) -> Float[np.ndarray, "M F"]:
-    """Measure how much worse each factor that varies is read when one latent is shuffled among the sprites.
+    """Measure how much worse each factor is read when one latent is shuffled among the sprites.
 
-    In units of the error when whole slots are shuffled: factors compare, and one that cannot be read counts for little.
+    The unit is the error when whole slots are shuffled, so that factors can be compared, and a factor that cannot be
+    read counts for little.
+
+    Args:
+        probes: The fitted probes.
+        slots: One slot for each of S sprites.
+        sprites: The true factors of these sprites.
+        seed: The random seed of the permutations.
+
+    Returns:
+        The importance of each latent for each of the F factors that vary among these sprites.
     """
     rng = np.random.default_rng(seed)
 
@@ -129,9 +168,14 @@ def importances(probes: Probes, slots: Slots, sprites: Sprites, seed: int = 0) -
 
 
 def disentanglement(importance: Float[np.ndarray, "M F"]) -> float:
-    """Compute DCI disentanglement (Eastwood and Williams, 2018): 1 if each latent matters to one factor only.
+    """Compute DCI disentanglement (Eastwood and Williams, 2018).
 
-    Of the transpose it is DCI's completeness; hue and angle, which are circles, can hardly do with one latent each.
+    Args:
+        importance: The importance of each latent for each factor. For its transpose, the result is DCI's completeness;
+            hue and angle, which are circles, can hardly do with one latent each.
+
+    Returns:
+        A number from 0 to 1; it is 1 if each latent matters to one factor only.
     """
     total = importance.sum(axis=1, keepdims=True)
     share = importance / np.where(total > 0.0, total, 1.0)

@@ -27,14 +27,33 @@ Chosen = Int[np.ndarray, " B"]  # a sprite of each scene
 
 
 def push(env: Spriteworld, states: EnvState, action: Float[np.ndarray, "B A"]) -> tuple[EnvState, Array]:
-    """Take one step in each scene, without motion noise: the states and pictures after it."""
+    """Take one step in each scene, without motion noise.
+
+    Args:
+        env: The environment.
+        states: Its states, batched.
+        action: One action for each scene.
+
+    Returns:
+        The states and the pictures after the step.
+    """
     keys = jax.random.split(jax.random.key(0), len(action))  # nothing is drawn from them
     return step_all(noise_free(env), keys, states, jnp.asarray(action, jnp.float32))
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def step_all(env: Environment, keys: Key[Array, " B"], states: Any, actions: Any) -> tuple[Any, Array]:
-    """Take a step in each of several scenes: the states and pictures after it."""
+    """Take a step in each of several scenes.
+
+    Args:
+        env: The environment.
+        keys: One random key for each scene.
+        states: The states of the environment, batched.
+        actions: One action for each scene.
+
+    Returns:
+        The states and the pictures after the step.
+    """
     after = jax.vmap(env.advance)(keys, states, actions).state
     return after, jax.vmap(env.draw)(after)
 
@@ -47,7 +66,17 @@ def states_from(sprites: Sprites) -> EnvState:
 
 
 def aim(labels: Int[np.ndarray, "B H W"], sprite: Chosen, rng: np.random.Generator) -> Float[np.ndarray, "B 2"]:
-    """Click in the middle of what is seen of a sprite, (x, y) in [0, 1], y up; for -1, anywhere on the background."""
+    """Choose a click on a sprite of each scene.
+
+    Args:
+        labels: The sprite that each pixel shows, -1 for the background.
+        sprite: The sprite to click on, which must be visible; -1 for the background.
+        rng: Chooses the pixel of the background.
+
+    Returns:
+        Clicks (x, y) in [0, 1], y up: on the pixel of the sprite nearest to the middle of what is seen of it, or
+        anywhere on the background.
+    """
     clicks, size = [], labels.shape[1]
     for picture, index in zip(labels, sprite, strict=True):
         pixels = np.argwhere(picture == index)
@@ -70,7 +99,16 @@ class Looked(NamedTuple):
 
 
 def look(world: WorldModel, env: Spriteworld, scenes: Scenes) -> Looked:
-    """Encode scenes of an environment, match sprites to slots, and fit the position probe."""
+    """Encode scenes, match sprites to slots, and fit the position probe, as all scores of this module need it.
+
+    Args:
+        world: The world model.
+        env: The environment that the scenes are of.
+        scenes: The scenes.
+
+    Returns:
+        The scenes as the world model sees them.
+    """
     seen = see(world, scenes)
     slots, sprites = matched_slots(seen, scenes)
     probe = PositionProbe.fit(slots, np.asarray(sprites.position))
@@ -87,9 +125,18 @@ def _choose_sprites(looked: Looked, rng: np.random.Generator) -> tuple[Looked, C
 def roll_out(
     world: WorldModel, env: Spriteworld, scenes: Scenes, slots: Slots, sprite: Chosen, motion: Float[np.ndarray, "B 2"]
 ) -> Iterator[tuple[Slots, Float[np.ndarray, "B 2"], Images]]:
-    """Push each scene's sprite along a line, without motion noise, and imagine it, T as an RNN on its own predictions.
+    """Push a sprite of each scene along a line, without motion noise, while T imagines it from its own predictions.
 
-    Yields for each step the imagined slots, where the pushed sprites truly are, and the true pictures.
+    Args:
+        world: The world model.
+        env: The environment.
+        scenes: The scenes to start from.
+        slots: Their slots.
+        sprite: The sprite of each scene to push; the click follows it.
+        motion: The motion of each push, in [0, 1].
+
+    Yields:
+        For each step, without end, the imagined slots, where the pushed sprites truly are, and the true pictures.
     """
     rows, states = np.arange(len(sprite)), states_from(scenes.sprites)
     click = aim(scenes.labels, sprite, np.random.default_rng(0))  # nothing is drawn from it
@@ -112,7 +159,17 @@ def _probed(looked: Looked, sprite: Chosen, rng: np.random.Generator) -> Iterato
 
 
 def push_scores(looked: Looked, seed: int = 0) -> Scores:
-    """Score the imagination of one noise-free push of a visible sprite in each scene, and of one click on nothing."""
+    """Score how well one noise-free push of a visible sprite in each scene is imagined, and one click on nothing.
+
+    Args:
+        looked: The scenes; those without a visible sprite are left out.
+        seed: The random seed of sprites and motions.
+
+    Returns:
+        In frame widths: `position_error` and `position_error_median` of the pushed sprites, `others_drift`, how far the
+        other sprites move in imagination, and `empty_drift`, how far all sprites move after a click on nothing.
+        In squared pixels: the entries of `compare_errors` for the push.
+    """
     rng = np.random.default_rng(seed)
     looked, sprite = _choose_sprites(looked, rng)
     imagined, distance, images = next(_probed(looked, sprite, rng))
@@ -136,7 +193,15 @@ def push_scores(looked: Looked, seed: int = 0) -> Scores:
 
 
 def rollout_scores(looked: Looked, seed: int = 0) -> dict[str, list[float]]:
-    """Push a sprite along a line and imagine it: position and pixel error after each step."""
+    """Push a visible sprite of each scene along a line for 5 steps, and score how well this is imagined.
+
+    Args:
+        looked: The scenes; those without a visible sprite are left out.
+        seed: The random seed of sprites and motions.
+
+    Returns:
+        The mean `position_error`, in frame widths, and `pixel_error` after each step.
+    """
     rng = np.random.default_rng(seed)
     curve = {"position_error": [], "pixel_error": []}
     for slots, distance, images in itertools.islice(_probed(*_choose_sprites(looked, rng), rng), ROLLOUT):
@@ -146,7 +211,18 @@ def rollout_scores(looked: Looked, seed: int = 0) -> dict[str, list[float]]:
 
 
 def compare_errors(world: WorldModel, before: Slots, imagined: Slots, images: Images) -> Scores:
-    """Compare the pixel error of imagined slots with that of encoding the truth and of predicting no change."""
+    """Compare the pixel error of imagined slots with that of encoding the truth and of predicting no change.
+
+    Args:
+        world: The world model.
+        before: The slots before the step.
+        imagined: The slots that T predicts.
+        images: The true pictures after the step.
+
+    Returns:
+        The mean errors `pixel_error_imagined`, `pixel_error_encoded` and `pixel_error_unchanged`, and the first of them
+        divided by the others, `ratio_to_encoded` and `ratio_to_unchanged`.
+    """
     slots = {"imagined": imagined, "encoded": in_batches(world.encode, images), "unchanged": before}
     errors = {name: _pixel_errors(world, values, images).mean() for name, values in slots.items()}
     ratios = {f"ratio_to_{name}": float(errors["imagined"] / errors[name]) for name in ("encoded", "unchanged")}
@@ -158,10 +234,18 @@ def _pixel_errors(world: WorldModel, slots: Slots, images: Images) -> Float[np.n
 
 
 def error_correlation(looked: Looked, curious: bool, seed: int = 0) -> tuple[float, float]:
-    """Correlate e_pred with L_T on fresh transitions of curious or uniform actions, and return the ceiling beside it.
+    """Correlate the predicted error e_pred with the true error L_T on fresh transitions.
 
-    Nobody can know the motion noise: the ceiling is the correlation of L_T with its mean over the noise, the root of
-    that between two transitions that differ in the noise alone.
+    No model can know the motion noise. The ceiling is the correlation of L_T with its mean over the noise, the root of
+    the correlation between two transitions that differ in the noise alone.
+
+    Args:
+        looked: The scenes to start from.
+        curious: Whether actions come from the exploration policy; otherwise they are uniform.
+        seed: The random seed of actions and noise.
+
+    Returns:
+        The correlation, and its ceiling.
     """
     key, world, env = jax.random.key(seed), looked.world, looked.env
     uniform = np.random.default_rng(seed).random((len(looked.slots), env.action_size)).astype(np.float32)

@@ -15,9 +15,15 @@ NOTHING = 4  # a slot that wins fewer pixels than this is empty
 
 
 def linear_scores(fitted: Read, tested: Read) -> dict[str, float]:
-    """Fit least squares to hue, as a point on the circle, and to shape, one-hot: R^2 of the one, accuracy of the other.
+    """Measure how well linear least squares read hue, as a point on the circle, and shape, one-hot.
 
-    Shape is NaN where all sprites have the same.
+    Args:
+        fitted: The slots and sprites to fit on.
+        tested: The slots and sprites to test on.
+
+    Returns:
+        `hue_r2`, the R^2 of hue, and `shape_linear`, the accuracy of shape, or NaN if all sprites to fit on have the
+        same shape.
     """
     (fit_slots, fit_sprites), (slots, sprites) = fitted, tested
     mean, std = fit_slots.mean(axis=0), fit_slots.std(axis=0) + 1e-6
@@ -39,7 +45,16 @@ def linear_scores(fitted: Read, tested: Read) -> dict[str, float]:
 
 
 def quiet_scores(slots: Float[np.ndarray, "B K M"], overlap: Overlap) -> dict[str, float]:
-    """Measure the largest standard deviation of a latent over scenes, in the background's slot and in empty slots."""
+    """Measure how much slots vary that hold no object.
+
+    Args:
+        slots: The slots of B scenes.
+        overlap: How many pixels each sprite and the background have in each slot (see `count_overlap`).
+
+    Returns:
+        The standard deviation over scenes of the latent that varies most: `background_std` in the slot with most of the
+        background, `empty_std` in slots with fewer than 4 pixels, or NaN if there are none.
+    """
     background = slots[np.arange(len(slots)), overlap[:, 0].argmax(axis=1)]
     empty = slots[overlap.sum(axis=1) < NOTHING]
     return {

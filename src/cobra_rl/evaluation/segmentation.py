@@ -16,7 +16,17 @@ Overlap = Int[np.ndarray, "B rows K"]
 
 
 def count_overlap(truth: Int[np.ndarray, "*B P"], guess: Int[np.ndarray, "*B P"], sprites: int, slots: int) -> Overlap:
-    """Count the pixels of each sprite in each slot, from labels in [-1, sprites) and [0, slots)."""
+    """Count the pixels of each sprite in each slot.
+
+    Args:
+        truth: The sprite that each pixel shows, -1 for the background.
+        guess: The slot that each pixel is assigned to.
+        sprites: N, the number of sprites.
+        slots: K, the number of slots.
+
+    Returns:
+        The counts [B, 1 + N, K]; row 0 is the background.
+    """
     truth, guess = (labels.reshape(-1, labels.shape[-1]).astype(np.int64) for labels in (truth, guess))
     rows = 1 + sprites
     cells = (np.arange(len(truth))[:, None] * rows + truth + 1) * slots + guess
@@ -24,7 +34,14 @@ def count_overlap(truth: Int[np.ndarray, "*B P"], guess: Int[np.ndarray, "*B P"]
 
 
 def adjusted_rand_index(overlap: Overlap) -> Float[np.ndarray, " B"]:
-    """Measure the agreement of two labellings: 1 where they are the same but for names, 0 as by chance."""
+    """Compute the adjusted Rand index (ARI) of two labellings of the same pixels, for each scene.
+
+    Args:
+        overlap: How many pixels have each pair of labels, [B, rows, K]; all rows count.
+
+    Returns:
+        1 where the labellings are the same but for the names of labels; about 0 where they agree only by chance.
+    """
 
     def pairs(counts: np.ndarray) -> np.ndarray:
         return (counts * (counts - 1) / 2).reshape(len(overlap), -1).sum(axis=1)
@@ -38,7 +55,14 @@ def adjusted_rand_index(overlap: Overlap) -> Float[np.ndarray, " B"]:
 
 
 def foreground_ari(overlap: Overlap) -> Float[np.ndarray, " B"]:
-    """Compute the FG-ARI of each scene: over the sprites' pixels only; NaN where fewer than two are visible."""
+    """Compute the foreground ARI (FG-ARI) of each scene, over the sprites' pixels only.
+
+    Args:
+        overlap: The counts of `count_overlap`, whose row 0, the background, is left out.
+
+    Returns:
+        The FG-ARI of each scene; NaN where fewer than two sprites are visible.
+    """
     sprites = overlap[:, 1:]
     visible = (sprites.sum(axis=2) > 0).sum(axis=1)
     return np.where(visible >= 2, adjusted_rand_index(sprites), np.nan)
@@ -54,7 +78,15 @@ class Match(NamedTuple):
 
 
 def match(overlap: Overlap, areas: Int[np.ndarray, "B N"]) -> Match:
-    """Give each sprite its slot; `areas` is how many pixels each would have if none hid it."""
+    """Match each sprite to the slot that has most of its pixels.
+
+    Args:
+        overlap: The counts of `count_overlap`.
+        areas: How many pixels each sprite would have if no other sprite hid it.
+
+    Returns:
+        The slot of each sprite, and whether it counts, is whole, and has the slot to itself.
+    """
     sprites = overlap[:, 1:]
     visible, slot, inside = sprites.sum(axis=2), sprites.argmax(axis=2), sprites.max(axis=2)
     background = overlap[:, 0].argmax(axis=1)
@@ -68,9 +100,14 @@ def match(overlap: Overlap, areas: Int[np.ndarray, "B N"]) -> Match:
 
 
 def match_shares(found: Match) -> dict[str, float]:
-    """Measure shares of the counted sprites, which add up to 1; NaN if there are none.
+    """Measure what share of the counted sprites vision takes apart well.
 
-    alone: has a slot to itself. split: lies in several. shared: lies in one, with others or the background.
+    Args:
+        found: The match of sprites to slots.
+
+    Returns:
+        Three shares that add up to 1, or NaN if no sprite counts: `alone` has a slot to itself, `split` lies in several
+        slots, `shared` lies in one slot with other sprites or the background.
     """
     whole, pure = found.whole[found.counted], found.pure[found.counted]
     shares = {"alone": whole & pure, "split": ~whole, "shared": whole & ~pure}

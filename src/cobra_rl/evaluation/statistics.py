@@ -49,7 +49,15 @@ def bootstrap_interval(values: Values, level: float = 0.95, draws: int = 10_000)
     """Compute the percentile bootstrap interval of the interquartile mean: two of the resampled means, chosen by rank.
 
     Seeds are resampled with NumPy's generator 0, whose integers do not depend on the processor; all sums are sums of
-    Python's integers. The share `level` of the resampled means lies within the interval.
+    Python's integers.
+
+    Args:
+        values: One value for each seed.
+        level: The share of the resampled means that lies within the interval.
+        draws: The number of resampled means.
+
+    Returns:
+        The low and the high end.
     """
     ordered = sorted(exact(value) for value in values)
     seeds, weights = len(ordered), _weights(len(ordered))
@@ -94,8 +102,17 @@ class Spread(NamedTuple):
 def spread(groups: Sequence[Values]) -> Spread:
     """Split the variance of values in groups, such as seeds in worlds, in two: within groups and between them.
 
-    Of the one-way random-effects model value = mean + group + seed: the mean squares give the variances, and a variance
-    between groups that comes out negative is 0. Groups may have different sizes; one of them must have two values.
+    This is the one-way random-effects model, value = mean + group + seed. The mean squares give the variances, and a
+    variance between groups that comes out negative is 0.
+
+    Args:
+        groups: The values of each group; groups may have different sizes.
+
+    Returns:
+        The standard deviations within groups and between them.
+
+    Raises:
+        ValueError: If there are fewer than two groups, or no group has two values.
     """
     values = [np.asarray(group, float) for group in groups]
     sizes, means = np.array([len(group) for group in values]), np.array([group.mean() for group in values])

@@ -58,7 +58,18 @@ class Turn(NamedTuple):
 
 
 def play_episodes(policy: Policy, params: Any, env: Environment, episodes: int, seed: int) -> Played:
-    """Play episodes, each to its end; what happens in one is decided by `seed`, and not by how many are played."""
+    """Play episodes, each to its end; what happens in one depends on `seed`, and not on how many are played.
+
+    Args:
+        policy: How to act.
+        params: The parameters of the policy.
+        env: The environment.
+        episodes: E, the number of episodes.
+        seed: The random seed of scenes, noise and policy.
+
+    Returns:
+        For each episode, whether it succeeded, the reward of its last step, and its number of steps.
+    """
     played = Played(np.zeros(episodes, bool), np.zeros(episodes), np.zeros(episodes, int))
     turns, left = _turns(policy, params, env, seed, limit=episodes), episodes
     while left:
@@ -74,7 +85,18 @@ def play_episodes(policy: Policy, params: Any, env: Environment, episodes: int, 
 def episodes(
     policy: Policy, params: Any, env: Environment, seed: int, together: int = SIDE_BY_SIDE
 ) -> Iterator[Episode]:
-    """Play the same episodes without end, and yield them in order with all their states and actions."""
+    """Play the episodes of `play_episodes` without end, with all their states and actions.
+
+    Args:
+        policy: How to act.
+        params: The parameters of the policy.
+        env: The environment.
+        seed: The random seed of scenes, noise and policy.
+        together: The number of episodes that are played side by side.
+
+    Yields:
+        The episodes in order.
+    """
     under_way: dict[int, Episode] = {}
     following = 0
     for turn in map(jax.device_get, _turns(policy, params, env, seed, limit=2**31 - 1, together=together)):
@@ -90,7 +112,18 @@ def episodes(
 
 
 def visited(policy: Policy, params: Any, env: Environment, scenes: int, seed: int) -> Any:
-    """Collect `scenes` states in which a policy has to act, batched: those of every fourth step of episodes."""
+    """Collect states in which a policy has to act: those of every fourth step of its episodes.
+
+    Args:
+        policy: How to act.
+        params: The parameters of the policy.
+        env: The environment.
+        scenes: The number of states.
+        seed: The random seed of scenes, noise and policy.
+
+    Returns:
+        The states, batched.
+    """
     every_fourth = itertools.islice(_turns(policy, params, env, seed, limit=2**31 - 1), 0, None, 4)
     kept = [turn.before.states for turn in itertools.islice(every_fourth, math.ceil(scenes / SIDE_BY_SIDE))]
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[:scenes], *kept)
@@ -142,7 +175,18 @@ def _compiled(env: Environment) -> tuple[Callable, Callable, Callable]:
 
 
 def greedy_scores(policy: Policy, params: Any, envs: Envs, episodes: int, seed: int) -> dict[str, float]:
-    """Measure means over episodes in each mode: "success_train", "reward_train" (of the last step), "steps_train"."""
+    """Measure the success of a policy in each mode.
+
+    Args:
+        policy: How to act.
+        params: The parameters of the policy.
+        envs: The environments by mode, such as "train" and "test".
+        episodes: The number of episodes in each mode.
+        seed: The random seed of the episodes.
+
+    Returns:
+        Means over episodes: `success_MODE`, `reward_MODE` (the reward of the last step) and `steps_MODE`.
+    """
     scores = {}
     for mode, env in envs.items():
         played = play_episodes(policy, params, env, episodes, seed)
@@ -182,7 +226,17 @@ def knowing(env: Spriteworld, proposals: int = 128) -> Policy:
 
 
 def context(envs: Envs, episodes: int, seed: int) -> dict[str, dict[str, float]]:
-    """Measure success ("train") and last reward ("reward_train") of a random policy and, in Spriteworld, the bound."""
+    """Measure the policies to compare with.
+
+    Args:
+        envs: The environments by mode, such as "train" and "test".
+        episodes: The number of episodes in each mode.
+        seed: The random seed of the episodes.
+
+    Returns:
+        For "random", the random policy, and in Spriteworld for "bound", the upper bound (`knowing`): the mean success
+        as `MODE`, and the mean reward of the last step as `reward_MODE`.
+    """
     found: dict[str, dict[str, float]] = {}
     for mode, env in envs.items():
         bound = {"bound": knowing(env)} if isinstance(env, Spriteworld) else {}
@@ -194,14 +248,29 @@ def context(envs: Envs, episodes: int, seed: int) -> dict[str, dict[str, float]]
 
 
 def normalised_reward(scores: Mapping[str, Any], context: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Put the last rewards of `greedy_scores` on a scale from a random policy (0) to a bound above it (1)."""
+    """Put the rewards of `greedy_scores` on a scale from the random policy (0) to the upper bound (1).
+
+    Args:
+        scores: The scores of a policy.
+        context: The result of `context` for the same environments.
+
+    Returns:
+        `normalised_reward_MODE` of each mode in which the bound has more reward than the random policy.
+    """
     low, high = context.get("random", {}), context.get("bound", {})
     names = [name for name in high if name.startswith("reward_") and high[name] > low[name]]
     return {f"normalised_{name}": (scores[name] - low[name]) / (high[name] - low[name]) for name in names}
 
 
 def recent_success(solved: Sequence[bool]) -> Float[np.ndarray, " N"]:
-    """Return the success over the last 30 episodes before and after each; those before the first count as failures."""
+    """Return the learning curve: the share of the last 30 episodes that succeeded.
+
+    Args:
+        solved: Whether each of N episodes succeeded.
+
+    Returns:
+        N + 1 shares, before the first episode and after each; missing episodes before the first count as failures.
+    """
     sums = np.concatenate([np.zeros(WINDOW), np.cumsum([0, *solved])])
     return (sums[WINDOW:] - sums[:-WINDOW]) / WINDOW
 

@@ -63,7 +63,20 @@ class Seen(NamedTuple):
 
 @functools.lru_cache(maxsize=8)
 def fixed_scenes(env: Spriteworld, scenes: int = 256, min_sprites: int = 2, seed: int = VALIDATION_SEED) -> Scenes:
-    """Draw initial scenes with at least `min_sprites` sprites; the same for the same arguments, and drawn once."""
+    """Draw initial scenes; the same arguments give the same scenes, which are drawn once.
+
+    Args:
+        env: The environment.
+        scenes: The number of scenes.
+        min_sprites: The least number of sprites in a scene.
+        seed: The random seed of the scenes.
+
+    Returns:
+        Pictures and the truth about them, as read-only arrays.
+
+    Raises:
+        ValueError: If the environment has no scene with so many sprites.
+    """
     if min_sprites > env.spec.capacity:
         raise ValueError(f"{env} has no scenes with {min_sprites} sprites; min_sprites is at most {env.spec.capacity}.")
     draw_states, look = _compiled(env)
@@ -98,7 +111,15 @@ def _compiled(env: Spriteworld) -> tuple[Callable, Callable]:
 
 
 def in_batches(function: Callable[[Any], Any], data: Any) -> Any:
-    """Apply a function to arrays [B, ...] a batch at a time, the last filled up, so that nothing compiles twice."""
+    """Apply a function to arrays a batch at a time; the last batch is padded, so that nothing compiles twice.
+
+    Args:
+        function: A function of a batch, which keeps the leading axis.
+        data: A pytree of arrays [B, ...].
+
+    Returns:
+        The outputs for all rows, as NumPy arrays [B, ...].
+    """
     count = len(jax.tree.leaves(data)[0])
     results, size = [], BATCH if count > FEW else FEW
     for start in range(0, count, size):
@@ -134,10 +155,15 @@ def _reconstruct(vision: Vision, images: Images) -> tuple[Array, Decoded, Float[
 
 
 def vision_scores(env: Environment, scenes: int) -> Scorer:
-    """Build the scores by which a vision module is followed while it is trained, on some held-out scenes.
+    """Build the function that scores a vision module while it is trained, on held-out scenes.
 
-    In Spriteworld they are FG-ARI, unless no scene has two visible sprites, the share of sprites alone in a slot, and
-    the MSE of V_dec(V_enc(x)); in other environments the MSE alone.
+    Args:
+        env: The environment that vision is trained for.
+        scenes: The number of validation scenes.
+
+    Returns:
+        A function from a vision module to its scores: the FG-ARI of both masks (if any scene has two visible sprites),
+        `alone`, the share of sprites alone in a slot, and `mse`; in other environments than Spriteworld, `mse` alone.
     """
     if not isinstance(env, Spriteworld):
         images = fresh_frames(env, scenes)[1]
@@ -179,10 +205,17 @@ def _decomposition(seen: Seen) -> Scores:
 def matched_slots(
     seen: Seen, scenes: Scenes, part: slice = slice(None), clear: bool = False
 ) -> tuple[Float[np.ndarray, "S M"], Sprites]:
-    """Return the slots of a part of the scenes that sprites are matched to, and these sprites.
+    """Collect the sprites that are visible enough, and the slots that they are matched to.
 
-    Those count of which at least half is not hidden by others; or those that are `clear`: of which at least 80 %, what
-    the border cuts off included, is visible.
+    Args:
+        seen: What the vision module makes of the scenes.
+        scenes: The scenes.
+        part: The scenes to use, by default all.
+        clear: Whether at least 80 % of a whole sprite must be visible; otherwise at least half of its pixels within the
+            frame must not be hidden by other sprites.
+
+    Returns:
+        One slot for each of S sprites, and these sprites.
     """
     least = CLEAR * scenes.whole if clear else 0.5 * scenes.areas
     shown = (scenes.areas > 0) & (seen.attention[:, 1:].sum(axis=2) >= least)
@@ -196,9 +229,17 @@ def matched_slots(
 def evaluate_vision(
     vision: Vision, env: Spriteworld | None = None, scenes: int = 1000, seed: int = TEST_SEED, probes: bool = True
 ) -> Scores:
-    """Measure all scores on held-out initial scenes, by default of exploration, of two sprites or more if any has two.
+    """Measure all scores of a vision module on held-out initial scenes, of two sprites or more if there are such.
 
-    With `probes`, half of the scenes serve to fit probes, which are scored on the other half.
+    Args:
+        vision: A vision module, or a world model.
+        env: The environment of the scenes, by default the suite's "exploration".
+        scenes: The number of scenes.
+        seed: The random seed of scenes and probes.
+        probes: Whether to measure what slots say about sprites: half of the scenes fit probes, the others score them.
+
+    Returns:
+        The scores; `show.results.VISION` names what is reported. Those that do not exist in these scenes are NaN.
     """
     return _evaluate(vision, env or make("exploration"), scenes, seed, probes)[0]
 
@@ -225,9 +266,17 @@ def _evaluate(
 
 
 def evaluate_suite(vision: Vision, scenes: int = 1000, task_scenes: int = 200) -> dict[str, Scores]:
-    """Measure the scores on all environments of the suite, by "variant/task/mode".
+    """Measure the scores of a vision module in all environments of the suite.
 
-    A task's few scenes, with few shapes and hues, would not do to fit probes: those of exploration are used.
+    A task's scenes have too few shapes and hues to fit probes; those of exploration are used for all tasks.
+
+    Args:
+        vision: A vision module, or a world model.
+        scenes: The number of scenes of exploration.
+        task_scenes: The number of scenes of each task and mode.
+
+    Returns:
+        The scores by "variant/task/mode"; exploration has the mode "train" only.
     """
     results = {}
     for variant in VARIANTS:
