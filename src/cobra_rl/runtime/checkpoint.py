@@ -36,10 +36,17 @@ class Restored(NamedTuple):
 
 
 def save(folder: Path, step: int, tree: Any, meta: dict[str, Any], compressed: bool = False) -> Path:
-    """Write the checkpoint of a step, whole or not at all, then remove all but the newest ones up to that step.
+    """Write the checkpoint of a step, whole or not at all, then remove all but the newest two up to that step.
 
-    `meta` is anything that JSON can hold, and numbers in arrays. To compress pays for a replay of pictures that are
-    mostly black.
+    Args:
+        folder: The folder of the checkpoints.
+        step: The number of steps taken so far.
+        tree: The state to save, a pytree.
+        meta: What else to save: anything that JSON can hold, and scalar arrays.
+        compressed: Whether to compress; this pays for a replay of pictures that are mostly black.
+
+    Returns:
+        The path of the new file.
     """
     tensors = storage.flatten(tree)
     # Through JSON and back, for it changes some things (keys become text) and the checksum is of what will be read.
@@ -59,7 +66,19 @@ def save(folder: Path, step: int, tree: Any, meta: dict[str, Any], compressed: b
 
 
 def restore(folder: Path, like: Any, report: Callable[[str], None] = warn) -> Restored | None:
-    """Read the newest intact checkpoint, None if there is none; report damaged ones, refuse that of another tree."""
+    """Read the newest intact checkpoint.
+
+    Args:
+        folder: The folder of the checkpoints.
+        like: A pytree of the structure, shapes and types that are expected.
+        report: Called with a sentence for each damaged checkpoint, which is then skipped.
+
+    Returns:
+        The step, the state and `meta`; None if there is no intact checkpoint.
+
+    Raises:
+        CheckpointMismatch: If the newest intact checkpoint does not fit `like` or has another format version.
+    """
     for _, path in checkpoints(folder):
         try:
             tensors, header = _read(path)
@@ -77,7 +96,7 @@ def restore(folder: Path, like: Any, report: Callable[[str], None] = warn) -> Re
 
 
 def checkpoints(folder: Path) -> list[tuple[int, Path]]:
-    """(step, file) of all checkpoints of a folder, newest first."""
+    """Return (step, file) of all checkpoints of a folder, newest first."""
     pattern = re.compile(rf"step_(\d+)\.safetensors({_COMPRESSED})?")
     found = [(pattern.fullmatch(path.name), path) for path in folder.glob("step_*")]
     return sorted(((int(match[1]), path) for match, path in found if match), reverse=True)

@@ -25,14 +25,18 @@ class OtherRun(ValueError):
 def open_run(
     folder: Path, settings: Mapping[str, Any], defaults: Mapping[str, Any], free: Sequence[str] = (), command: str = ""
 ) -> Iterator[None]:
-    """Hold a folder for this process, and record what the run was asked for or refuse if it was something else.
+    """Lock the folder of a run for this process, and record its settings; this is a context manager.
 
     Args:
-        folder: the run's folder; it is made.
-        settings: what is asked for, dataclasses or what JSON can hold.
-        defaults: what an older run that lacks an entry is taken to have had.
-        free: settings that may change from one call to the next, such as `world.path`; `steps` may only grow.
-        command: what was typed, for the records.
+        folder: The folder of the run; it is made if it does not exist.
+        settings: The settings of the run: dataclasses, or what JSON can hold.
+        defaults: The settings that an older run is taken to have had, where its record lacks them.
+        free: The settings that may differ from those recorded before, such as `world.path`; `steps` may only grow.
+        command: The command that was typed, for the record.
+
+    Raises:
+        OtherRun: If the folder holds a run with other settings, or another process has locked it.
+        ValueError: If `steps` is free and less than before.
     """
     from cobra_rl import __version__
 
@@ -46,7 +50,14 @@ def open_run(
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process; the lock dies with it. `OtherRun` if another one holds it."""
+    """Lock a folder for this process; this is a context manager, and the lock ends with the process at the latest.
+
+    Args:
+        folder: The folder; it is made if it does not exist.
+
+    Raises:
+        OtherRun: If another process has locked it.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / LOCK, "ab", buffering=0) as file:
         for patience in (0.1, 0.1, 0.1, None):  # `holder` may have it for a moment

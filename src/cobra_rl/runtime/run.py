@@ -69,9 +69,21 @@ class Phase(Protocol):
 
 
 def run(phase: Phase, folder: Path) -> Any:
-    """Take a phase to its last step in a folder, from the newest checkpoint there is, and return its state.
+    """Train a phase to its last step, from the newest intact checkpoint if there is one.
 
-    SIGINT, SIGTERM and SIGHUP save and raise `Stopped`; what is not finite raises `Diverged` before anything is saved.
+    Args:
+        phase: What to train, report and save.
+        folder: The folder of the run, for checkpoints, log and weights.
+
+    Returns:
+        The state of the phase after its last step.
+
+    Raises:
+        Stopped: If SIGINT, SIGTERM or SIGHUP asked to stop; the present state is saved.
+        Diverged: If a metric or a weight is not finite; the present state is not saved.
+        OtherRun: If another process trains in this folder.
+        CheckpointMismatch: If the checkpoint is that of another model.
+        ChildProcessError: If actors in other processes fail for good; the state before the step is saved.
     """
     saved = folder / CHECKPOINTS
     with locked(saved), StopRequested(lambda text: print(text, flush=True)) as stop, _explained(saved):

@@ -20,7 +20,17 @@ class WeightsError(ValueError):
 
 
 def save_weights(folder: Path, tree: Any, config: dict[str, Any], kind: str) -> None:
-    """Write the arrays of a model and, as JSON, their `kind`, such as "vision", the version, and how to build it."""
+    """Write the weights of a model, and the configuration that it can be built from again.
+
+    Args:
+        folder: The folder for both files; it is made if it does not exist.
+        tree: The model, a pytree.
+        config: The configuration, as JSON; it must not have the entries `kind` and `version`.
+        kind: What the weights are of, such as "vision".
+
+    Raises:
+        WeightsError: If a weight is not finite, or `config` has an entry that it must not have.
+    """
     if taken := {"kind", "version"} & config.keys():
         raise WeightsError(f"The configuration of {folder} may not have {sorted(taken)}: we write these entries.")
     tensors = storage.flatten(tree)
@@ -31,7 +41,19 @@ def save_weights(folder: Path, tree: Any, config: dict[str, Any], kind: str) -> 
 
 
 def load_weights(folder: Path, like: Any, kind: str) -> Any:
-    """Return a model like `like` with the weights of a folder; `WeightsError` if missing, damaged or not its own."""
+    """Read the weights of a model.
+
+    Args:
+        folder: The folder that `save_weights` wrote.
+        like: A model of the same structure, shapes and types, or its outline by `eqx.filter_eval_shape`.
+        kind: What the weights must be of, such as "vision".
+
+    Returns:
+        A model like `like` with the weights of the folder.
+
+    Raises:
+        WeightsError: If the weights are missing, damaged, not finite, of another kind or version, or do not fit `like`.
+    """
     read_config(folder, kind)  # refuses what is of another kind or version
     path = folder / WEIGHTS
     try:
@@ -46,7 +68,18 @@ def load_weights(folder: Path, like: Any, kind: str) -> Any:
 
 
 def is_saved(folder: Path, tree: Any, config: dict[str, Any], kind: str, exactly: bool = True) -> bool:
-    """Return whether a folder holds whole weights of this kind; `exactly`: these ones, to the bit."""
+    """Tell whether a folder holds undamaged weights of a kind.
+
+    Args:
+        folder: The folder.
+        tree: The model whose weights are expected.
+        config: The configuration that is expected.
+        kind: What the weights must be of.
+        exactly: Whether weights and configuration must be these; otherwise any of this kind will do.
+
+    Returns:
+        Whether they are there.
+    """
     try:
         known, (_, found) = read_config(folder, kind), _read_tensors(folder / WEIGHTS, kind)
     except ValueError:
@@ -64,7 +97,18 @@ def is_whole(folder: Path) -> bool:
 
 
 def read_config(folder: Path, kind: str) -> dict[str, Any]:
-    """Read the configuration that was given to `save_weights`; `WeightsError` if it is of another kind."""
+    """Read the configuration that was given to `save_weights`.
+
+    Args:
+        folder: The folder of the weights.
+        kind: What the weights must be of, such as "vision".
+
+    Returns:
+        The configuration, without the kind and the version.
+
+    Raises:
+        WeightsError: If it is missing, damaged, or of another kind or version.
+    """
     path = folder / CONFIG
     text = _read(path)
     try:
@@ -80,7 +124,7 @@ def read_config(folder: Path, kind: str) -> dict[str, Any]:
 
 
 def sha256(folder: Path) -> str:
-    """Identify weights by the bytes of both files."""
+    """Return the sha256 that identifies weights by the bytes of both files; raise `WeightsError` if one is missing."""
     digests = (hashlib.sha256(_read(folder / name)).digest() for name in (WEIGHTS, CONFIG))
     return hashlib.sha256(b"".join(digests)).hexdigest()
 
