@@ -83,9 +83,14 @@ class Agent:
         problem: Problem | None = None,
         world_folder: Path | str | None = None,
     ):
-        """Build an agent from a world model, a reward (or value) predictor, and a configuration that names the planner.
+        """Build an agent from its parts; `pretrained`, `load` and `learn` do it for you.
 
-        `problem` is what it learnt, if known; `world_folder` is the folder of the world, None for the shipped one.
+        Args:
+            world: The world model.
+            predictor: The reward predictor, or the value predictor.
+            config: Names the planner.
+            problem: What the agent learnt, if known.
+            world_folder: The folder that `world` was loaded from, for `save`; None for the shipped world.
         """
         uses_policy = problem is None or problem.exploration_policy
         self.world = world if uses_policy else world.without_policy()
@@ -108,7 +113,18 @@ class Agent:
         return (self.problem or Problem("unknown")).name(self.config.value)
 
     def act(self, image: np.ndarray | Array, epsilon: float = 0.0) -> Float[np.ndarray, " A"]:
-        """Choose an action in [0, 1]^A for a picture, uint8 [H, W, 3]; see `act_batch`."""
+        """Choose an action for one picture; for a batch, or in compiled code, use `act_batch`.
+
+        Args:
+            image: A picture uint8 [H, W, 3].
+            epsilon: The probability of a random one of the proposed actions instead of the best.
+
+        Returns:
+            An action in [0, 1]^A. Proposals are random, so that a second call may return another one.
+
+        Raises:
+            ValueError: If `image` has another shape or type, or `epsilon` lies outside [0, 1].
+        """
         shape = getattr(image, "shape", None)
         if shape is None or len(shape) != 3:
             found = f"a {type(image).__name__}" if shape is None else list(shape)
@@ -120,15 +136,28 @@ class Agent:
     def act_batch(
         self, images: Array | np.ndarray, keys: Key[Array, " B"], epsilon: Float[Array, ""] | float = 0.0
     ) -> Float[Array, "B A"]:
-        """Choose an action for each of several pictures uint8 [B, H, W, 3]; pure, so it may be called in compiled code.
+        """Choose an action for each of several pictures; it is pure, so that it may be called in compiled code.
 
-        `epsilon` is the share of random choices among the proposals; changing it does not recompile.
+        Args:
+            images: Pictures uint8 [B, H, W, 3].
+            keys: One random key for each picture.
+            epsilon: The share of random choices among the proposals; changing it does not recompile.
+
+        Returns:
+            Actions [B, A] in [0, 1].
         """
         slots = self.world.encode(images)
         return _choose(self.config, self.params, slots, keys, jnp.asarray(epsilon, jnp.float32))
 
     def save(self, folder: str | Path) -> Path:
-        """Save the agent to a new folder (or one with the same settings), for `Agent.load` and `cobra watch --run`."""
+        """Save the agent, for `Agent.load` and `cobra watch --run`; its world is recorded, but not copied.
+
+        Args:
+            folder: A new folder, or one that holds an agent with the same settings, which is overwritten; returned.
+
+        Raises:
+            ValueError: If the folder holds something with other settings.
+        """
         folder, problem = Path(folder), self.problem or Problem("unknown")
         world = world_record(find_world(self.world_folder))
         settings = {"phase": "task", "problem": problem, "config": self.config, "world": world}
@@ -139,9 +168,16 @@ class Agent:
 
     @classmethod
     def load(cls, run: str | Path, seed: int | None = None, world: str | Path | None = None) -> "Agent":
-        """Load the agent of a seed (default: the first) of a run of `cobra solve`, with the world that it learnt in.
+        """Load an agent that `cobra solve`, `Agent.learn` or `Agent.save` left, with the world that it learnt in.
 
-        `world` is the folder of that world, by default the run's copy or its recorded path; another world is refused.
+        Args:
+            run: The folder of the run, or of the saved agent.
+            seed: The random seed of the run to load, by default the first.
+            world: The folder of its world, by default the run's copy or the recorded path.
+
+        Raises:
+            FileNotFoundError: If there is no run, no agent of this seed, or its world is gone.
+            ValueError: If the run is of another kind, its files are damaged, or `world` is another world.
         """
         folder = Path(run)
         settings = cls.settings(folder)
@@ -159,7 +195,12 @@ class Agent:
     def pretrained(cls, task: str, variant: str = "paper") -> "Agent":
         """Load the agent for a task of the suite that is shipped with the package.
 
-        Variant "paper" follows the paper's rules, "released" those of the public Spriteworld package 1.0.2.
+        Args:
+            task: A task of the suite with rewards, such as "sorting".
+            variant: The rules by which it learnt: "paper". So far, no agents of the variant "released" are shipped.
+
+        Raises:
+            ValueError: If no agent is shipped for them; the message lists those that are.
         """
         folder = TASKS / str(task) if variant == "paper" else TASKS / f"{task}-{variant}"
         if not all(isinstance(name, str) for name in (task, variant)) or not (folder / "run.json").is_file():
@@ -179,11 +220,25 @@ class Agent:
         final: int = 100,
         name: str | None = None,
     ) -> "Agent":
-        """Learn a task of your own from rewarded steps, with a trained world model, by default the shipped one.
+        """Learn a task of your own from rewarded steps, with a trained world model that stays frozen.
 
-        `env` is an Environment, an EnvSpec, or a mapping of "train" and "test" to these; `name` is by default
-        the name of the EnvSpec. Rewards are clipped at `config.reward_cap`. Log, checkpoints and result.json, with
-        `final` greedy episodes in each mode, are written to `folder`, as by `cobra solve`; by default a temporary one.
+        Args:
+            env: An Environment, an EnvSpec, a function of the mode that returns one, or a mapping of "train" and "test"
+                to any of these; "test", by default the same as "train", is only scored.
+            steps: The number of rewarded environment steps.
+            seed: The random seed of learning.
+            config: How to learn; rewards are clipped at `config.reward_cap`.
+            world: The folder of the world model, by default the shipped one.
+            folder: For log, checkpoints and result.json, as by `cobra solve`; by default a temporary one. The same
+                call resumes a run that was stopped there.
+            final: The number of greedy episodes in each mode that score the agent, in result.json.
+            name: The name of the task, by default that of the EnvSpec.
+
+        Returns:
+            The agent.
+
+        Raises:
+            ValueError: If an argument is out of range, `env` does not fit the world, or `folder` holds another run.
         """
         from cobra_rl.phases.task import solve
 

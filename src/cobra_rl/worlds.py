@@ -29,13 +29,30 @@ def vision_weights(vision: VisionModel) -> Weights:
 
 
 def part_weights(part: str, model: Any, action_size: int, vision_sha256: str) -> Weights:
-    """Return the weights of a transition model or an exploration policy, with the sha256 of its vision module."""
+    """Return the weights of a transition model or an exploration policy with their description, to be saved.
+
+    Args:
+        part: "transition" or "exploration".
+        model: The model.
+        action_size: A, the dimension of an action.
+        vision_sha256: The sha256 of the vision module that it was trained on.
+    """
     trained = {"model": name_of(KINDS[part], model.config), "action_size": action_size, "vision": vision_sha256}
     return Weights(model, trained | to_json(model.config), part)
 
 
 def load_vision(folder: Path | str) -> VisionModel:
-    """Load a vision module from a run of `cobra train vision`, from a folder of its weights, or from a world."""
+    """Load a vision module.
+
+    Args:
+        folder: A run of `cobra train vision`, a folder of its weights, or a world.
+
+    Returns:
+        The vision module.
+
+    Raises:
+        WeightsError: If there are no vision weights, or they are damaged or of another version.
+    """
     place = find_vision(Path(folder))
     return _load_model(place, "vision", read_config(place, "vision"))
 
@@ -59,7 +76,17 @@ def find_world(folder: Path | str | None) -> Path:
 
 
 def load_world(folder: Path | str | None = None) -> WorldModel:
-    """Load a world (see `find_world`; default: the shipped one); refuse parts that were not trained together."""
+    """Load a world model: vision, transition model and exploration policy.
+
+    Args:
+        folder: A world, or a run of `cobra train explore`; by default the world that is shipped with the package.
+
+    Returns:
+        The world model.
+
+    Raises:
+        WeightsError: If there is no world, a part of it was changed, or its parts were not trained together.
+    """
     place = find_world(folder)
     world_sha256(place)  # refuses parts that were changed
     vision = load_vision(place / "vision")
@@ -77,7 +104,17 @@ def load_world(folder: Path | str | None = None) -> WorldModel:
 
 
 def world_sha256(folder: Path | str | None = None) -> str:
-    """Return the sha256 that identifies a world, after checking that none of its parts was changed."""
+    """Return the sha256 that identifies a world, after checking that none of its parts was changed.
+
+    Args:
+        folder: A world, or a run of `cobra train explore`; by default the shipped world.
+
+    Returns:
+        The sha256, in hexadecimal digits.
+
+    Raises:
+        WeightsError: If there is no world, or a part of it was changed.
+    """
     place = find_world(folder)
     record = storage.read_json(place / "world.json")
     found = _fingerprint(place)
