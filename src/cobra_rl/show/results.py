@@ -44,7 +44,7 @@ class Metric(NamedTuple):
     is_share: bool = False  # shown in percent
 
     def met_by(self, value: Exact | float) -> bool:
-        """Returns whether a value reaches the target: 9/10 reaches 0.9, which is a little more in binary."""
+        """Return whether a value reaches the target: 9/10 reaches 0.9, which is a little more in binary."""
         enough = self.at_least is None or float(value) >= self.at_least
         return enough and (self.at_most is None or float(value) <= self.at_most)
 
@@ -115,7 +115,18 @@ Suite = dict[str, dict[str, TaskResult]]  # what was run, such as "solve" or "so
 
 
 def read_vision(results: Path, name: str = "vision") -> Evaluation | None:
-    """Reads an evaluation of vision; None if the folder has none."""
+    """Read an evaluation of vision.
+
+    Args:
+        results: The folder of results, such as `RESULTS`.
+        name: The name of the file without its suffix, such as "vision_world1".
+
+    Returns:
+        The metrics by place "variant/task/mode", and the command that made them; None if there is no such file.
+
+    Raises:
+        ValueError: If the file is damaged.
+    """
 
     def build(source: str, record: Record) -> Evaluation:
         places = record["figures"]
@@ -127,7 +138,18 @@ def read_vision(results: Path, name: str = "vision") -> Evaluation | None:
 
 
 def read_explore(results: Path, name: str = "explore") -> Evaluation | None:
-    """Reads an evaluation of imagination and curiosity; None if the folder has none."""
+    """Read an evaluation of the exploration phase: imagination and curiosity.
+
+    Args:
+        results: The folder of results, such as `RESULTS`.
+        name: The name of the file without its suffix, such as "explore_random".
+
+    Returns:
+        The metrics, and the command that made them; None if there is no such file.
+
+    Raises:
+        ValueError: If the file is damaged.
+    """
 
     def build(source: str, record: Record) -> Evaluation:
         return Evaluation(source, record["command"], conform(Stored, record["figures"], "its figures"))
@@ -136,13 +158,35 @@ def read_explore(results: Path, name: str = "explore") -> Evaluation | None:
 
 
 def read_task(results: Path, name: str) -> TaskResult | None:
-    """Reads the result of a task, such as "demo" or "solve/sorting", a file or a run; None if the folder has none."""
+    """Read the result of a task, from a file or from the result.json of a run.
+
+    Args:
+        results: The folder of results, such as `RESULTS`.
+        name: The file without its suffix, or the run, such as "demo" or "solve/sorting".
+
+    Returns:
+        The result; None if there is none.
+
+    Raises:
+        ValueError: If the file is damaged.
+    """
     file = f"{name}/result.json" if (results / name).is_dir() else f"{name}.json"
     return _read(results, file, "the result of a task", lambda source, record: task_result(record, source))
 
 
 def read_suite(results: Path) -> Suite:
-    """Reads the results of all tasks and agents, tasks in the suite's order."""
+    """Read the results of all tasks and agents.
+
+    Args:
+        results: The folder of results, such as `RESULTS`.
+
+    Returns:
+        For each agent with its options, such as "solve", "solve-uniform" or "baseline-mpo_raw", its results by task, in
+        the suite's order.
+
+    Raises:
+        ValueError: If a file is damaged.
+    """
     suite: Suite = {}
     for folder in FOLDERS:
         files = {path.stem for path in (results / folder).glob("*.json")}
@@ -155,12 +199,23 @@ def read_suite(results: Path) -> Suite:
 
 
 def suite_order(task: str) -> int:
-    """Returns the place of a task in the suite; tasks of one's own come last."""
+    """Return the place of a task in the suite; tasks of one's own come last."""
     return TASKS.index(task) if task in TASKS else len(TASKS)
 
 
 def read_log(results: Path, file: str) -> list[Record] | None:
-    """Reads a log of training, a mapping per line; None if the folder has none."""
+    """Read a log of training.
+
+    Args:
+        results: The folder of results, such as `RESULTS`.
+        file: The name of the file, such as "explore_log.jsonl".
+
+    Returns:
+        For each line, its metrics by name; None if there is no such file.
+
+    Raises:
+        ValueError: If the file is damaged.
+    """
     path = results / file
     if not path.exists():
         return None
@@ -172,12 +227,18 @@ def read_log(results: Path, file: str) -> list[Record] | None:
 
 
 def write_evaluation(path: Path, command: str, metrics: Mapping[str, Any]) -> None:
-    """Writes metrics as `read_vision` and `read_explore` expect them; JSON has no NaN, so that NaN becomes null."""
+    """Write metrics as `read_vision` and `read_explore` expect them; JSON has no NaN, so that NaN becomes null.
+
+    Args:
+        path: The file.
+        command: The command that measured them.
+        metrics: The metrics by name or, for vision, by place and name.
+    """
     write_json(path, {"command": command, "figures": _without_nan(metrics)})
 
 
 def _read(results: Path, file: str, kind: str, build: Callable[[str, Record], Any]) -> Any:
-    """Reads and converts a file; None if there is none, a ValueError that names it if it is damaged."""
+    """Read and convert a file; None if there is none, a ValueError that names it if it is damaged."""
     path = results / file
     if not path.exists():
         return None

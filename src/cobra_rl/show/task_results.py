@@ -78,25 +78,37 @@ class TaskResult(Checked):
         return SUITE[self.task].title if self.task in SUITE else self.task.replace("_", " ")
 
     def success(self, mode: str) -> Summary:
-        """Summarises the success of greedy episodes over seeds."""
+        """Summarise the success of greedy episodes over seeds, in mode "train" or "test"."""
         return summary([seed.success[mode] for seed in self.seeds])
 
     def normalised_reward(self, mode: str) -> Summary | None:
-        """Summarises the normalised reward over seeds; None if it was not measured."""
+        """Summarise the normalised reward over seeds, in mode "train" or "test"; None if it was not measured."""
         values = [seed.normalised_reward[mode] for seed in self.seeds if mode in seed.normalised_reward]
         return summary(values) if values else None
 
     def counts(self, name: str) -> list[int | None]:
-        """Returns `steps_to_90` or `episodes_to_90` of each seed; None for a seed that never got there."""
+        """Return `steps_to_90` or `episodes_to_90` of each seed; None for a seed that never got there."""
         return [getattr(seed, name) for seed in self.seeds]
 
     def soon(self, name: str) -> Summary:
-        """Summarises `steps_to_90` or `episodes_to_90` over seeds; a seed that never got there counts as infinite."""
+        """Summarise `steps_to_90` or `episodes_to_90` over seeds; a seed that never got there counts as infinite."""
         return summary(or_never(self.counts(name)))
 
 
 def task_result(record: Record | TaskResult, source: str = "") -> TaskResult:
-    """Converts the record of result.json to a `TaskResult`; one that is converted already is returned as it is."""
+    """Convert the record of result.json to a `TaskResult`.
+
+    Args:
+        record: What result.json holds; a `TaskResult` is returned as it is.
+        source: The file, as a reader of the folder finds it.
+
+    Returns:
+        The result.
+
+    Raises:
+        ValueError: If the record has no seeds, or an entry has another type.
+        KeyError: If an entry is missing.
+    """
     if isinstance(record, TaskResult):
         return record
     if not record.get("seeds"):
