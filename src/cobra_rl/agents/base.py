@@ -78,7 +78,17 @@ class Outcome(NamedTuple):
 
 
 def begin(agent: Agent, env: Environment, frozen: Any, key: PRNGKeyArray) -> Playing:
-    """Start an agent with a fresh state in a fresh episode; `frozen` is what it uses without changing it."""
+    """Start an agent with a fresh state in a fresh episode.
+
+    Args:
+        agent: The agent.
+        env: The environment.
+        frozen: What the agent uses without changing it, such as the world model.
+        key: A random key.
+
+    Returns:
+        The state of agent and environment, for `step`.
+    """
     key, reset_key, agent_key = jax.random.split(key, 3)
     env_state, image = _initial(env, reset_key)
     observation = compiled_agent(agent)[0](frozen, image)
@@ -86,7 +96,17 @@ def begin(agent: Agent, env: Environment, frozen: Any, key: PRNGKeyArray) -> Pla
 
 
 def step(agent: Agent, env: Environment, frozen: Any, state: Playing) -> tuple[Playing, Outcome, dict]:
-    """Take one step and learn from it; return the next state (the old one is donated), the outcome, and metrics."""
+    """Take one step of the environment and learn from it; an episode that ends is followed by a fresh one.
+
+    Args:
+        agent: The agent.
+        env: The environment.
+        frozen: What the agent uses without changing it, such as the world model.
+        state: The state of agent and environment; its agent's part is donated and must not be used again.
+
+    Returns:
+        The next state, the outcome of the step, and the agent's metrics.
+    """
     observe, explore, update = compiled_agent(agent)
     key, act_key, step_key, reset_key, learn_key = jax.random.split(state.key, 5)
     action = explore(frozen, state.agent, state.observation, act_key)

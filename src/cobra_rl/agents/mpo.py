@@ -225,7 +225,17 @@ class Mpo:
         return MpoState(networks, target, duals, (networks_state, duals_state), count), metrics
 
     def loss(self, learnt: tuple[ActorCritic, Duals], state: MpoState, batch: Transition, key: PRNGKeyArray) -> Loss:
-        """Return L_pi + L_eta + L_alpha + L_Q; L_pi uses the next scenes, for which L_Q samples actions anyway."""
+        """Return L_pi + L_eta + L_alpha + L_Q; L_pi uses the next scenes, for which L_Q samples actions anyway.
+
+        Args:
+            learnt: The networks and the duals, with respect to which the gradient is taken.
+            state: The training state, of which only the target networks are used.
+            batch: B steps, whose observations are slots or rendered pictures.
+            key: The random key of the sampled actions.
+
+        Returns:
+            The loss, and the metrics of `mpo_loss`, `td`, `value` (mean Q') and `scale` of the target policy.
+        """
         (networks, duals), config, following = learnt, self.config, batch.next_observation
         target = state.target.policy(following)
         actions = target.sample(key, config.samples)
