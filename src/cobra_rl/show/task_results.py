@@ -87,7 +87,7 @@ class TaskResult(Checked):
         return summary(values) if values else None
 
     def counts(self, name: str) -> list[int | None]:
-        """Return `steps_to_90` or `episodes_to_90` of each seed; None for a seed that never got there."""
+        """Return `steps_to_90`, `episodes_to_90` or `steps_to_90_kept` of each seed; None if it never got there."""
         return [getattr(seed, name) for seed in self.seeds]
 
     def soon(self, name: str) -> Summary:
