@@ -161,7 +161,7 @@ TASK: dict[str, TaskConfig] = {
         average=0.995,
         dreams=0.5,
         learning_rate=3e-3,
-        weight_decay=0.2,
+        weight_decay=0.4,
         reward_cap=5.0,
     ),
     "debug": TaskConfig(reward=ObjectConfig(pair=(16,), thing=(16, 16)), proposals=8, updates=2, batch=4, memory=1000),
