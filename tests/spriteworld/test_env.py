@@ -128,6 +128,14 @@ def test_bad_actions_are_refused(action):
     jax.tree.map(np.testing.assert_array_equal, state, before)
 
 
+def test_a_shape_that_the_environment_cannot_draw_is_refused():
+    env, action = spriteworld.make("goal_finding_new_shape"), np.full(4, 0.5, np.float32)
+    square, circle = (spriteworld.state_from_sprites([{"shape": shape}]) for shape in ("square", "circle"))
+    env.step(KEY, square, action)
+    with pytest.raises(ValueError, match="does not know the shape circle: it draws square; take an environment"):
+        env.step(KEY, circle, action)
+
+
 @pytest.mark.parametrize("bad", [np.nan, 1.5, -0.1])
 @pytest.mark.parametrize("index", range(4))
 def test_bad_actions_move_nothing_in_compiled_code(index, bad):

@@ -7,6 +7,8 @@ from typing import Annotated
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from cobra_rl.bounds import Bounds, conform
@@ -15,7 +17,7 @@ from cobra_rl.spriteworld.base import Image, TimeStep
 from cobra_rl.spriteworld.names import MODES, TASKS, VARIANTS
 from cobra_rl.spriteworld.renderer import draw
 from cobra_rl.spriteworld.scenes import SceneSampler
-from cobra_rl.spriteworld.sprites import Sprites, contains, front_most, sprites_from_factors
+from cobra_rl.spriteworld.sprites import SHAPES, Sprites, contains, front_most, sprites_from_factors
 from cobra_rl.spriteworld.suite import IMAGE_SIZE, EnvSpec, env_spec, one_of
 from cobra_rl.spriteworld.tasks import GoalMark
 
@@ -90,11 +92,23 @@ class Spriteworld:
             the step limit; `info` has `success` and `moved`, the index of the pushed sprite, or -1.
 
         Raises:
-            ValueError: If the action has another shape, is NaN or lies outside [0, 1]. Within compiled code, where
-                values are not known, an action that is NaN or outside [0, 1] moves nothing instead.
+            ValueError: If the action has another shape, is NaN or lies outside [0, 1], or if a sprite has a shape that
+                `spec` does not know, which `draw` could not draw. Within compiled code, where values are not known,
+                shapes are not checked, and an action that is NaN or outside [0, 1] moves nothing.
         """
         check_action(action)
+        self._check_shapes(state.sprites)
         return self._step(key, state, jnp.asarray(action, jnp.float32))
+
+    def _check_shapes(self, sprites: Sprites) -> None:
+        """Raise a ValueError if a sprite, unless it is traced, has a shape that `draw` was not specialised for."""
+        if isinstance(sprites.shape, Tracer):
+            return
+        found = {SHAPES[index] for index in np.unique(np.asarray(sprites.shape)[np.asarray(sprites.alive)])}
+        if others := found - set(self.spec.shapes):
+            drawn = f"it draws {', '.join(self.spec.shapes)}"
+            advice = "take an environment whose spec has it, or draw the state with render"
+            raise ValueError(f"{self!r} does not know the shape {', '.join(sorted(others))}: {drawn}; {advice}.")
 
     @functools.partial(jax.jit, static_argnums=0)
     def _step(self, key: PRNGKeyArray, state: EnvState, action: Float[Array, " 4"]) -> TimeStep:
@@ -164,8 +178,7 @@ def _make(task: str, mode: str, variant: str) -> Spriteworld:
 def state_from_sprites(sprites: Sequence[Mapping | Sequence], capacity: int | None = None) -> EnvState:
     """Build a state at step 0 from sprites of your choice.
 
-    Every environment can step it, but draws it correctly only if all its shapes are in `spec.shapes` of that
-    environment; `render` draws all shapes.
+    Every environment whose `spec.shapes` has all its shapes can step and draw it; `render` draws all shapes.
 
     Args:
         sprites: Sprites from back to front. Each is a mapping with any of x, y, shape, angle (degrees), scale, c0, c1,
