@@ -11,10 +11,15 @@ each other by how they differ. It is the same for all orders of the slots, and l
     w_k = |z^k|^2 / (1 + |z^k|^2)
 
 A reward for one target then holds for two, and what "alike" and "near" are worth holds for unseen colours and places.
-An empty slot, whose latents are zero, adds nothing. Many rewards can be explained either by objects or by pairs; its
-loss, (R(z) - r)^2 + pair_cost |P(z)|, prefers objects, because pairs that were never seen, such as two targets, would
-otherwise add noise. What it cannot express is a wish about two particular objects that is no sum of the two parts,
-such as red near blue and anything else apart.
+An empty slot, whose latents are zero, adds nothing. Few rewards are seen, and many functions explain them; the loss
+
+    (R(z) - r)^2 + pair_cost |P(z)| + latent_cost sum_m ( |W_thing^m| + |W_pair^m| )
+
+prefers those that will hold elsewhere. Objects explain what they can: pairs that were never seen, such as two targets,
+would otherwise add noise. And R reads few latents: W^m are the weights of latent m in the first layer, and a cost of
+their norm (group lasso) sets them to zero where the latent does not matter, such as the shape if all sprites are to go
+to one place. What R cannot express is a wish about two particular objects that is no sum of its two parts, such as red
+near blue and anything else apart.
 """
 
 import abc
@@ -56,7 +61,8 @@ class ObjectConfig(RewardConfig):
 
     pair: Annotated[tuple[Width, ...], Bounds(1, 16)] = (64, 64)  # widths of the layers of R_pair
     thing: Layers = (128, 128)  # widths of the hidden layers of R_thing
-    pair_cost: NonNegative = 0.03  # cost of |P(z)|, what pairs say: rewards are explained by objects where possible
+    latent_cost: NonNegative = 0.003  # group-lasso cost of the latents that are read: only those that matter are
+    pair_cost: NonNegative = 0.03  # L1 cost of the pair terms P(z): single objects explain the reward where they can
 
 
 class Reward(eqx.Module):
@@ -128,7 +134,9 @@ class ObjectReward(Reward):
         """Return the mean of (R(z) - r)^2 + pair_cost |P(z)|; arguments and metrics are those of `Reward.loss`."""
         things, pairs = self.parts(slots)
         error = jnp.mean((things + pairs - reward) ** 2)
-        return error + self.config.pair_cost * jnp.mean(jnp.abs(pairs)), {"reward_loss": error}
+        read = sum(jnp.linalg.norm(net.layers[0].weight, axis=1).sum() for net in (self.thing, self.pair))
+        cost = self.config.pair_cost * jnp.mean(jnp.abs(pairs)) + self.config.latent_cost * read
+        return error + cost, {"reward_loss": error}
 
     def parts(self, slots: Float[Array, "*N K M"]) -> tuple[Float[Array, "*N"], Float[Array, "*N"]]:
         """Return the two sums of R(z): over objects, and P(z) over pairs.
