@@ -51,12 +51,14 @@ def test_ours_is_a_sum_over_things_and_over_the_differences_of_pairs():
     np.testing.assert_allclose(predict(model, jnp.asarray(slots)), sum(parts(model, slots)), rtol=1e-4, atol=1e-5)
 
 
-def test_its_loss_has_a_cost_of_what_pairs_say():
+def test_its_loss_has_costs_of_what_pairs_say_and_of_latents_that_are_read():
     model = make_reward(OBJECTS, 8, jax.random.key(0))
     slots, r = np.array(jax.random.normal(jax.random.key(1), (5, 4, 8))), np.arange(5.0)
     things, pairs = parts(model, slots)
     loss, _ = eqx.filter_jit(lambda model, *batch: model.loss(*batch))(model, jnp.asarray(slots), jnp.asarray(r))
-    expected = np.mean((things + pairs - r) ** 2) + OBJECTS.pair_cost * np.mean(np.abs(pairs))
+    read = sum(np.linalg.norm(np.asarray(net.layers[0].weight), axis=1).sum() for net in (model.thing, model.pair))
+    costs = OBJECTS.pair_cost * np.mean(np.abs(pairs)) + OBJECTS.latent_cost * read
+    expected = np.mean((things + pairs - r) ** 2) + costs
     np.testing.assert_allclose(loss, expected, rtol=1e-5)
 
 
@@ -172,3 +174,11 @@ def test_values_on_a_chain_are_discounted_rewards():
     """V(s) = 0.8^(4 - s)."""
     found = values_on_a_chain(seed=0, length=5, discount=0.8)
     np.testing.assert_allclose(found, 0.8 ** (4.0 - np.arange(5)), atol=0.05)  # over ten seeds off by at most 1e-6
+
+
+def test_ours_learns_which_latents_matter():
+    """The reward of `scenes` is about latents 0 to 2 of 8."""
+    model = make_reward(OBJECTS, 8, jax.random.key(0))
+    model = fitted(model, lambda m, _, key: m.loss(*scenes(key, 64))[0], 2500, 0)
+    weight = np.linalg.norm(np.asarray(model.thing.layers[0].weight), axis=1)
+    assert weight[3:].max() < 0.1 * weight[:3].min()  # 0.03 times; without the cost 0.25 times
