@@ -132,8 +132,7 @@ class Agent:
         folder, problem = Path(folder), self.problem or Problem("unknown")
         world = world_record(find_world(self.world_folder))
         settings = {"phase": "task", "problem": problem, "config": self.config, "world": world}
-        defaults = {"problem": Problem("unknown"), "config": TaskConfig()}
-        with open_run(folder, settings, defaults, command="Agent.save"):
+        with open_run(folder, settings, command="Agent.save"):
             save_weights(folder / "seed0" / "reward", *reward_weights(self.predictor, self.world))
         return folder
 

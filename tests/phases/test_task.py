@@ -67,7 +67,8 @@ def test_more_steps_and_more_seeds_add_to_a_run_exactly(run, quick, tmp_path, ca
     with pytest.raises(OtherRun, match=r"other settings \(config.proposals: 8, now 9\); give another folder"):
         solve(folder=tmp_path / "once", **run | {"config": dataclasses.replace(TASK["debug"], proposals=9)})
     record = json.loads((tmp_path / "once" / "run.json").read_text())
-    del record["settings"]["config"]["wait_for_reward"]  # a setting that is newer than the run takes its default
+    config = record["settings"]["config"]
+    del config["wait_for_reward"], config["reward"]["pair_cost"]  # newer settings take their defaults, nested ones too
     (tmp_path / "once" / "run.json").write_text(json.dumps(record))
     assert solve(folder=tmp_path / "once", **run)["seeds"] == once["seeds"]
 

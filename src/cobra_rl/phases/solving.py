@@ -187,8 +187,7 @@ class Solving(ABC):
     @contextmanager
     def held(self) -> Iterator[None]:
         """Lock the folder for this process; refuse a folder whose run has other settings."""
-        defaults = {"problem": Problem(self.problem.task), "config": type(self.config)(), "check_every": 0}
-        with open_run(self.folder, self.settings, defaults, free=FREE, command=self.command):
+        with open_run(self.folder, self.settings, {"check_every": 0}, free=FREE, command=self.command):
             if self.place not in (None, SHIPPED):
                 copy_world(self.place, self.folder / "world")
             yield
