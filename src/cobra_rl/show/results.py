@@ -4,7 +4,8 @@
     explore.json          `cobra evaluate explore --out ...`
     explore_random.json   the same for a world whose actors clicked at random
     vision_world1.json    and explore_world1.json: the same for a world of another seed; likewise world2
-    explore_log.jsonl     the log of `cobra train explore`; likewise explore_random_log.jsonl, explore_whole_log.jsonl
+    explore_log.jsonl     the log of `cobra train explore`, or a run of it, explore/; likewise explore_random_log.jsonl,
+                          explore_whole_log.jsonl
     demo.json             the result of `make demo`
     solve/TASK.json       the result of `cobra solve TASK`, or a run of it, solve/TASK/; with options solve/TASK-OPTIONS
     baseline/TASK-NAME.json   the same for `cobra baseline`, NAME being one of the four: mpo_raw, mpo_features,
@@ -160,8 +161,9 @@ def suite_order(task: str) -> int:
 
 
 def read_log(results: Path, file: str) -> list[Record] | None:
-    """Reads a log of training, a mapping per line; None if the folder has none."""
-    path = results / file
+    """Reads a log of training, a mapping per line, such as explore_log.jsonl or that of the run explore/; else None."""
+    run = results / file.replace("_log", "/log")
+    path = results / file if (results / file).exists() else run
     if not path.exists():
         return None
     try:
