@@ -7,7 +7,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from cobra_rl.agent import Agent
 from cobra_rl.bounds import TrainingSeed
 from cobra_rl.cli import options, report
 from cobra_rl.cli.evaluate import EvaluateExplore, EvaluateVision
@@ -67,6 +66,7 @@ class Reproduce:
     _debug = property(lambda self: self.preset == "debug")
     _world = property(lambda self: self.out / "explore" / "world")
     _results = property(lambda self: self.out / "results")
+    _agents = property(lambda self: report.agents_of(self.out, self._world))
 
     def _vision(self) -> None:
         folder, title = self.out / "vision", f"vision ({self.preset})"
@@ -106,14 +106,11 @@ class Reproduce:
     def _figures(self) -> None:
         figures = self.out / "figures"
         if not all((figures / f"{name}.png").exists() for name in report.FIGURES):
-            report.Figures(world=self._world, results=self._results, out=figures).run(self._agent)
+            report.Figures(world=self._world, results=self._results, out=figures).run(self._agents)
 
     def _report(self) -> None:
         figures, page = self.out / "figures", self.out / "report.html"
-        report.Report(world=self._world, results=self._results, figures=figures, out=page).run(self._agent)
-
-    def _agent(self, task: str) -> Agent:
-        return Agent.load(self.out / "solve" / task)
+        report.Report(world=self._world, results=self._results, figures=figures, out=page).run(self._agents)
 
     def _tell(self, minutes: dict[str, float]) -> None:
         """Print the results, the paper's statement about its own, and the wall time of each part."""

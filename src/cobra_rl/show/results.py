@@ -115,6 +115,11 @@ class Evaluation(Checked):
 Suite = dict[str, dict[str, TaskResult]]  # what was run, such as "solve" or "solve-uniform" -> task -> its result
 
 
+def is_published(results: Path) -> bool:
+    """Returns whether this is the folder of the published results, whose agents are shipped."""
+    return results.resolve() == RESULTS.resolve()
+
+
 def read_vision(results: Path, name: str = "vision") -> Evaluation | None:
     """Reads an evaluation of vision; None if the folder has none."""
 
