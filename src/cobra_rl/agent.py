@@ -1,5 +1,6 @@
 """The public class `Agent`: a trained COBRA agent that maps pictures to actions, and can be saved and loaded."""
 
+import dataclasses
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,12 +21,17 @@ from cobra_rl.environments import Problem, as_environment
 from cobra_rl.models.reward import Reward, RewardConfig
 from cobra_rl.models.world import WorldModel
 from cobra_rl.runtime.folder import open_run
-from cobra_rl.runtime.storage import read_json
+from cobra_rl.runtime.storage import read_json, write_atomically
 from cobra_rl.runtime.weights import load_weights, read_config, save_weights
+from cobra_rl.spriteworld.base import Environment
+from cobra_rl.spriteworld.env import Spriteworld
 from cobra_rl.spriteworld.names import MODES
+from cobra_rl.spriteworld.source import is_writable, python_source
 from cobra_rl.worlds import SHIPPED, WEIGHTS, find_world, load_world, world_record, world_sha256
 
 TASKS = WEIGHTS / "tasks"  # each subfolder is a small run of `cobra solve`
+TASK_FILE = "task.py"  # in the folder of a run: the environment of one that was made in Python
+OWN_TASK = f"{TASK_FILE}:task"  # `Problem.env` of such a run, wherever its folder lies
 OTHER_COMMANDS = {  # the command of each phase
     "vision": "cobra train vision",
     "explore": "cobra train explore",
@@ -82,14 +88,17 @@ class Agent:
         config: TaskConfig,
         problem: Problem | None = None,
         world_folder: Path | str | None = None,
+        source: str | None = None,
     ):
         """Build an agent from a world model, a reward (or value) predictor, and a configuration that names the planner.
 
-        `problem` is what it learnt, if known; `world_folder` is the folder of the world, None for the shipped one.
+        `problem` is what it learnt, if known; `world_folder` is the folder of the world, None for the shipped one;
+        `source` is Python that defines the environment that it learnt in as `task`, for `save`.
         """
         uses_policy = problem is None or problem.exploration_policy
         self.world = world if uses_policy else world.without_policy()
         self.predictor, self.config, self.problem, self.world_folder = predictor, config, problem, world_folder
+        self.source = source
         self._key = jax.random.key(0)  # random key of `act`
 
     @property
@@ -128,11 +137,16 @@ class Agent:
         return _choose(self.config, self.params, slots, keys, jnp.asarray(epsilon, jnp.float32))
 
     def save(self, folder: str | Path) -> Path:
-        """Save the agent to a new folder (or one with the same settings), for `Agent.load` and `cobra watch --run`."""
+        """Save the agent to a new folder (or one with the same settings), for `Agent.load` and `cobra watch --run`.
+
+        To be watched or evaluated it needs its environment: a task of the suite, a `source`, or `problem.env`.
+        """
         folder, problem = Path(folder), self.problem or Problem("unknown")
+        problem = problem if self.source is None else dataclasses.replace(problem, env=OWN_TASK)
         world = world_record(find_world(self.world_folder))
         settings = {"phase": "task", "problem": problem, "config": self.config, "world": world}
         with open_run(folder, settings, command="Agent.save"):
+            _write_source(folder, self.source)
             save_weights(folder / "seed0" / "reward", *reward_weights(self.predictor, self.world))
         return folder
 
@@ -152,7 +166,11 @@ class Agent:
         predictor, known = load_weights(path, like, "reward"), load_world(place)
         if latents != known.sizes.latents:
             raise ValueError(f"{where} is of {latents} latents, and the world in {place} has {known.sizes.latents}.")
-        return cls(known, predictor, settings.config, settings.problem, None if place == SHIPPED else place)
+        problem, source, file = settings.problem, None, folder / TASK_FILE
+        if problem.env == OWN_TASK:
+            problem = dataclasses.replace(problem, env=f"{file.resolve()}:task")
+            source = file.read_text() if file.exists() else None
+        return cls(known, predictor, settings.config, problem, None if place == SHIPPED else place, source)
 
     @classmethod
     def pretrained(cls, task: str, variant: str = "paper") -> "Agent":
@@ -183,8 +201,10 @@ class Agent:
         `env` is an Environment, an EnvSpec, or a mapping of "train" and "test" to these; `name` is by default
         the name of the EnvSpec. Rewards are clipped at `config.reward_cap`. Log, checkpoints and result.json, with
         `final` greedy episodes in each mode, are written to `folder`, as by `cobra solve`; by default a temporary one.
+        So is an EnvSpec whose parts are Spriteworld's own, as task.py, for `cobra watch --run` and `cobra evaluate`;
+        they cannot find any other environment that was made in Python.
         """
-        from cobra_rl.phases.task import solve
+        from cobra_rl.phases.task import prepare
 
         steps, seed, final = conform(Count, steps, "steps"), conform(Seed, seed, "seed"), conform(Count, final, "final")
         config = conform(TaskConfig, config, "config")
@@ -196,9 +216,15 @@ class Agent:
         with tempfile.TemporaryDirectory() as temporary:
             place, seeds = Path(folder or temporary), range(seed, seed + 1)
             rest = {"envs": envs, "world_folder": world, "command": "Agent.learn"}
-            solve(config, load_world(world), Problem(title), place, seeds, steps, final, **rest)
+            source = _source(envs)
+            problem = Problem(title, env=None if source is None else OWN_TASK)
+            solving = prepare(config, load_world(world), problem, place, seeds, steps, final, **rest)
+            with solving.held():  # not the folder of another run
+                _write_source(place, source)
+            solving.solve()
             agent = cls.load(place, seed, world)
-            agent.world_folder = world if folder is None else agent.world_folder
+            if folder is None:
+                agent.problem, agent.world_folder = Problem(title), world
         return agent
 
     @staticmethod
@@ -208,6 +234,17 @@ class Agent:
         if phase in OTHER_COMMANDS:
             raise ValueError(f"{run} is no run of `cobra solve`, but of `{OTHER_COMMANDS[phase]}`.")
         return from_json(TaskSettings, settings, f"{Path(run) / 'run.json'}, settings,")
+
+
+def _source(envs: Mapping[str, Environment]) -> str | None:
+    """Return Python that defines these environments as `task`; None if they cannot be written."""
+    specs = tuple(env.spec for env in (envs[mode] for mode in MODES) if isinstance(env, Spriteworld))
+    return python_source(*specs) if len(specs) == len(MODES) and is_writable(specs) else None
+
+
+def _write_source(folder: Path, source: str | None) -> None:
+    if source is not None:
+        write_atomically(folder / TASK_FILE, source.encode())
 
 
 def recorded(run: str | Path) -> tuple[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from power import power_cut
 
-from cobra_rl import Agent
+from cobra_rl import Agent, cli
 from cobra_rl.agents.base import Policy
 from cobra_rl.agents.cobra import make_reward
 from cobra_rl.config import TASK
@@ -189,6 +189,24 @@ def test_an_own_task_is_learnt_with_all_that_a_run_has(debug_world, tmp_path, ca
     assert "12/12" in output
 
 
+@pytest.mark.parametrize("keeps", [True, False])
+def test_an_own_task_is_watched_and_evaluated_wherever_its_run_lies(keeps, quick, debug_world, tmp_path, capsys):
+    options = {"config": TASK["debug"], "world": debug_world, "final": 2}
+    agent = Agent.learn(SPEC, steps=6, folder=tmp_path / "run" if keeps else None, **options)
+    folder = tmp_path / "run" if keeps else agent.save(tmp_path / "run")
+    moved = folder.rename(tmp_path / "moved")
+    copied = Agent.load(moved).save(tmp_path / "copied")
+    for place in (moved, copied):
+        assert Agent.load(place).problem.environments() == {mode: Spriteworld(SPEC) for mode in ("train", "test")}
+    cli.main(["watch", "--run", str(copied), "--frames", "2", "--out", str(tmp_path / "film.gif")])
+    assert (tmp_path / "film.gif").exists()
+    cli.main(["evaluate", str(copied), "--episodes", "2"])
+    assert "to the left" in capsys.readouterr().out
+    if keeps:  # a run that was moved goes on
+        Agent.learn(SPEC, steps=8, folder=moved, **options)
+        assert "resumes at step 6 of 8" in capsys.readouterr().out
+
+
 def test_checks_say_from_when_on_the_greedy_agent_keeps_to_90_percent(run, quick, tmp_path, monkeypatch):
     monkeypatch.setattr(solving, "CONFIRM", 4)
     result = solve(folder=tmp_path, **run | {"seeds": range(1), "steps": 6, "check_every": 3})
@@ -224,3 +242,7 @@ def test_rewards_above_the_cap_are_said(quick, debug_world, tmp_path, capsys):
     config = dataclasses.replace(TASK["debug"], reward_cap=0.5)
     Agent.learn(generous, steps=5, config=config, world=debug_world, folder=tmp_path, final=2)
     assert "5 rewards were above config.reward_cap (0.5) and were learnt as that" in capsys.readouterr().out
+    with pytest.raises(
+        ValueError, match=r"'to the left' is no task of the suite, and where .* is not known; give your"
+    ):
+        Agent.load(tmp_path).problem.environments()  # a reward of one's own cannot be written to a file
