@@ -10,9 +10,9 @@ from tyro.extras import literal_type_from_choices
 from cobra_rl.bounds import Output
 from cobra_rl.cli.options import OutFolder
 from cobra_rl.show.figures import FIGURES, Agents, agents_of, write
-from cobra_rl.show.page.page import write_report
+from cobra_rl.show.page.page import is_current, write_report
 from cobra_rl.show.results import RESULTS
-from cobra_rl.worlds import load_world
+from cobra_rl.worlds import find_world, load_world
 
 if TYPE_CHECKING:
     FigureName = str
@@ -30,16 +30,21 @@ class Figures:
     """Folder of results, such as OUT/results of `cobra reproduce`, or of runs: solve/TASK/. Default: the published."""
     out: OutFolder = Path("runs", "figures")  # Output folder.
 
-    def run(self, agents: Agents | None = None) -> None:
+    def run(self, agents: Agents | None = None, redraw: bool = True) -> None:
         """Draw figures and print their paths; without names, skip those that lack data.
 
-        `agents` act in `solving`, by default those of the runs RESULTS/solve/TASK, or the shipped ones.
+        `agents` act in `solving`, by default those of the runs RESULTS/solve/TASK, or the shipped ones. Without
+        `redraw`, figures that are there already stay as they are, unless what they show is newer.
         """
         if self.results is not None and not self.results.is_dir():
             raise ValueError(f"--results is {self.results}, which is no folder.")
         world, results = load_world(self.world), self.results or RESULTS
         agents = agents or agents_of(results, self.world)
         for name in self.names or FIGURES:
+            path = self.out / f"{name}.png"
+            if not redraw and is_current(path, name, results, find_world(self.world)):
+                print(f"{name}: {path}", flush=True)
+                continue
             print(f"{name}: drawing", flush=True)
             rest = {"agents": agents} if name == "solving" else {}
             try:

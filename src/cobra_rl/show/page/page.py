@@ -33,6 +33,7 @@ READ = {  # figures that show results: what they read of the folder of results
 }
 # Films of docs/, and the commands that make them.
 FILMS = {"cobra": "cobra watch sorting --frames 70", "solving": "make demo", "worlds": "cobra play-random"}
+OLD = "Drawn before the latest weights or results; draw it anew:"
 Say = Callable[[str], None]  # is told what is being drawn, and what is left out and why
 
 
@@ -109,7 +110,7 @@ def gather_figures(
     for name, draw in drawers.items():
         path = folder / f"{name}.png"
         text = path.with_suffix(".txt")
-        if not (path.exists() and text.exists()):
+        if not _is_drawn(path):
             say(f"{name}: drawing ...")
             model = model or load_world(world)
             try:
@@ -117,7 +118,7 @@ def gather_figures(
             except (FileNotFoundError, ValueError) as error:  # no results, no agent of a task
                 say(f"{name}: left out. {error}")
                 continue
-        note = _age(path, name, results, world)
+        note = "" if is_current(path, name, results, world) else OLD
         say(f"{name}: {path}{note and '. ' + note}")
         figures[name] = Picture(path.read_bytes(), text.read_text().strip(), f"cobra figures {name}", note)
     return figures
@@ -129,10 +130,14 @@ def gather_films(folder: Path = DOCS) -> dict[str, Picture]:
     return {name: Picture(data, caption(f"film_{name}"), FILMS[name]) for name, data in found.items()}
 
 
-def _age(path: Path, name: str, results: Path, world: Path) -> str:
-    """Returns a sentence if a figure is older than what it shows."""
-    is_old = any(source.stat().st_mtime > path.stat().st_mtime for source in _sources(name, results, world))
-    return "Drawn before the latest weights or results; draw it anew:" if is_old else ""
+def is_current(path: Path, name: str, results: Path, world: Path) -> bool:
+    """Returns whether a figure is drawn, and not before the latest of what it shows."""
+    sources = _sources(name, results, world)
+    return _is_drawn(path) and all(source.stat().st_mtime <= path.stat().st_mtime for source in sources)
+
+
+def _is_drawn(path: Path) -> bool:
+    return path.exists() and path.with_suffix(".txt").exists()
 
 
 def _sources(name: str, results: Path, world: Path) -> Iterator[Path]:
