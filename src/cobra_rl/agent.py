@@ -2,7 +2,7 @@
 
 import dataclasses
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -195,6 +195,7 @@ class Agent:
         folder: str | Path | None = None,
         final: int = 100,
         name: str | None = None,
+        report: Callable[..., Any] | None = None,
     ) -> "Agent":
         """Learn a task of your own from rewarded steps, with a trained world model, by default the shipped one.
 
@@ -202,10 +203,13 @@ class Agent:
         the name of the EnvSpec. Rewards are clipped at `config.reward_cap`. Log, checkpoints and result.json, with
         `final` greedy episodes in each mode, are written to `folder`, as by `cobra solve`; by default a temporary one.
         So is an EnvSpec whose parts are Spriteworld's own, as task.py, for `cobra watch --run` and `cobra evaluate`;
-        they cannot find any other environment that was made in Python.
+        they cannot find any other environment that was made in Python. `report` shows the finished run, with the
+        arguments result, folder, agent, envs; `cobra_rl.report_run` draws its learning curve and films its agent.
         """
         from cobra_rl.phases.task import prepare
 
+        if report is not None and folder is None:
+            raise ValueError("report is given, but no folder; what it draws of a run is kept in its folder.")
         steps, seed, final = conform(Count, steps, "steps"), conform(Seed, seed, "seed"), conform(Count, final, "final")
         config = conform(TaskConfig, config, "config")
         if isinstance(env, Mapping) and "train" not in env:
@@ -221,8 +225,9 @@ class Agent:
             solving = prepare(config, load_world(world), problem, place, seeds, steps, final, **rest)
             with solving.held():  # not the folder of another run
                 _write_source(place, source)
-            solving.solve()
-            agent = cls.load(place, seed, world)
+            result, agent = solving.solve(), cls.load(place, seed, world)
+            if report is not None:
+                report(result, place, agent, envs)
             if folder is None:
                 agent.problem, agent.world_folder = Problem(title), world
         return agent

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from power import power_cut
 
+import cobra_rl
 from cobra_rl import Agent, cli
 from cobra_rl.agents.base import Policy
 from cobra_rl.agents.cobra import make_reward
@@ -18,6 +19,7 @@ from cobra_rl.phases import solving
 from cobra_rl.phases.task import TaskPhase, solve
 from cobra_rl.runtime.folder import OtherRun
 from cobra_rl.runtime.run import Diverged
+from cobra_rl.show.figures import tasks
 from cobra_rl.spriteworld import EnvSpec, FindGoal, SpriteDistribution, Spriteworld, make
 from cobra_rl.worlds import load_world
 
@@ -177,8 +179,12 @@ SQUARE = SpriteDistribution(shapes=("square",))
 SPEC = EnvSpec("to the left", scenes=((SQUARE,),), task=FindGoal((0.2, 0.5)), max_steps=20)
 
 
-def test_an_own_task_is_learnt_with_all_that_a_run_has(debug_world, tmp_path, capsys):
-    agent = Agent.learn(SPEC, steps=12, config=TASK["debug"], world=debug_world, folder=tmp_path, final=2)
+def test_an_own_task_is_learnt_with_all_that_a_run_has(debug_world, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(tasks, "FILM_FRAMES", 4)
+    options = {"config": TASK["debug"], "world": debug_world, "final": 2, "report": cobra_rl.report_run}
+    agent = Agent.learn(SPEC, steps=12, folder=tmp_path, **options)
+    assert "Learning to the left" in (tmp_path / "learning_curve.txt").read_text()
+    assert all((tmp_path / name).stat().st_size > 1000 for name in ("learning_curve.png", "film.gif"))
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["problem"]["task"] == "to the left"
     assert result["seeds"][0].keys() >= {"success_train", "success_test", "ends", "steps_to_90"}
@@ -187,6 +193,8 @@ def test_an_own_task_is_learnt_with_all_that_a_run_has(debug_world, tmp_path, ca
     output = capsys.readouterr().out
     assert "compiling" in output
     assert "12/12" in output
+    with pytest.raises(ValueError, match="report is given, but no folder"):
+        Agent.learn(SPEC, steps=12, **options)
 
 
 @pytest.mark.parametrize("keeps", [True, False])
