@@ -31,7 +31,7 @@ ALLOWED = {
         "spriteworld", "models", "config", "agents", "environments", "evaluation", "worlds", "phases", "agent",
         "players", "show", "play", "runtime",
     },
-    "__init__": {"spriteworld", "agent", "worlds", "runtime"},
+    "__init__": {"spriteworld", "agent", "worlds", "show", "runtime"},
     "__main__": {"cli"},
 }  # fmt: skip
 

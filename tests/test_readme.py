@@ -79,3 +79,16 @@ def test_long_commands_are_understood(command):
     words = re.sub(r"[\[\]]", "", command).split()
     if "YOUR" not in command and words[0] not in ("COMMAND", "--help"):
         assert cli.parse(words)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "src/cobra_rl/show/page/page.html.j2"], ids=lambda page: page.name)
+def test_a_folder_of_results_is_made_by_the_commands_before_it(page):
+    """`--results A` is the folder into which what is read of it was put: evaluations, explore/ and solve/."""
+    text = page.read_text()
+    for found in re.finditer(r"^[\w./]*cobra .*--results ([\w/]+)", text, re.MULTILINE):
+        made = re.findall(r"cobra (\w+ \w+) .*--out (\S+)", text[: found.start()])
+        folder = found[1]
+        assert {("evaluate vision", f"{folder}/vision.json"), ("evaluate explore", f"{folder}/explore.json")} <= {*made}
+        assert ("train explore", f"{folder}/explore") in made
+        solved = {out for command, out in made if command.startswith("solve")}
+        assert solved & {f"{folder}/solve", f"{folder}/solve/sorting"}

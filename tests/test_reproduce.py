@@ -3,6 +3,7 @@
 import functools
 import json
 import re
+import time
 
 import pytest
 
@@ -14,13 +15,14 @@ from cobra_rl.show.page import page
 
 SOLVED = ("goal_finding_new_shape", "sorting")  # each task compiles anew, and the six go the same way
 DRAWN = ("decomposition", "performance")  # the others are drawn in tests/show: here two stand for all
+NEVER_DRAWN = "ablation"  # here nothing is learnt without the exploration policy
 
 
 @pytest.fixture
 def less(monkeypatch):
     assert set(SOLVED) < set(reproduce.REWARDED)
     monkeypatch.setattr(reproduce, "REWARDED", SOLVED)
-    few = {name: figures.FIGURES[name] for name in DRAWN}
+    few = {name: figures.FIGURES[name] for name in (*DRAWN, NEVER_DRAWN)}
     for module in (figures, page, report):
         monkeypatch.setattr(module, "FIGURES", few)
     monkeypatch.setattr(vision, "fit_probes", functools.partial(vision.fit_probes, steps=100))
@@ -43,7 +45,42 @@ def test_everything_is_made_and_not_made_twice(tmp_path, less, capsys):
     assert "cobra reproduce" in text or "python" in text
     assert len(re.findall("data:image/png;base64", text)) == len(DRAWN)
 
-    times = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
+    kept = [*tmp_path.rglob("*.safetensors"), *tmp_path.rglob("*.png"), *(tmp_path / "results").rglob("*.json*")]
+    times = {path: path.stat().st_mtime_ns for path in kept}
+    record = (tmp_path / "solve" / "sorting" / "result.json").read_text()
     cli.main(command)
-    assert "finished" in capsys.readouterr().out
-    assert times == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
+    output = capsys.readouterr().out
+    assert "finished" in output
+    assert [f"{name}: drawing\n" in output for name in (*DRAWN, NEVER_DRAWN)] == [False, False, True]
+    assert times == {path: path.stat().st_mtime_ns for path in times}
+    assert (tmp_path / "solve" / "sorting" / "result.json").read_text() == record  # its minutes included
+    assert "Drawn before" not in (tmp_path / "report.html").read_text()
+    later = json.loads((tmp_path / "reproduce.json").read_text())["minutes"]
+    assert list(later) == list(minutes)
+    assert all(later[part] > minutes[part] for part in minutes)  # of both calls together
+
+    (tmp_path / "results" / "solve" / "sorting.json").touch()  # a figure of what is newer than it is drawn anew
+    reproduce.Reproduce(out=tmp_path)._figures()
+    output = capsys.readouterr().out
+    assert [f"{name}: drawing\n" in output for name in DRAWN] == [False, True]
+
+
+def test_a_part_that_was_stopped_took_its_time(tmp_path, monkeypatch, capsys):
+    class Stopped(Exception):
+        pass
+
+    def stopped(self):
+        time.sleep(0.06)
+        raise Stopped
+
+    monkeypatch.setattr(reproduce.Reproduce, "_vision", stopped)
+    for calls in (1, 2):
+        with pytest.raises(Stopped):
+            reproduce.Reproduce(out=tmp_path).run()
+        minutes = json.loads((tmp_path / "reproduce.json").read_text())["minutes"]
+        assert list(minutes) == ["vision"]
+        assert 0.001 * calls <= minutes["vision"] < 0.1
+    (tmp_path / "reproduce.json").write_text("[]")
+    with pytest.raises(Stopped):
+        reproduce.Reproduce(out=tmp_path).run()
+    assert "The wall times of earlier calls are lost." in capsys.readouterr().err

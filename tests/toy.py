@@ -46,6 +46,6 @@ class Toy:
 
 def train(folder: Path, kind: type[Toy] = Toy) -> None:
     """The whole run; the same call resumes."""
-    with open_run(folder, {"phase": "toy", "config": {"size": 3}}, {}):
+    with open_run(folder, {"phase": "toy", "config": {"size": 3}}):
         run(kind(), folder)
         write_json(folder / "result.json", {"finished": True})

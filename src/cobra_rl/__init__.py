@@ -8,12 +8,17 @@ from cobra_rl.spriteworld.registration import register as _register
 if TYPE_CHECKING:
     from cobra_rl import spriteworld
     from cobra_rl.agent import Agent
+    from cobra_rl.show.figures.tasks import report_run
     from cobra_rl.worlds import load_world
 
 __version__ = "0.2.0"
-__all__ = ["Agent", "__version__", "load_world", "spriteworld"]
+__all__ = ["Agent", "__version__", "load_world", "report_run", "spriteworld"]
 
-_MODULES = {"Agent": "cobra_rl.agent", "load_world": "cobra_rl.worlds"}
+_MODULES = {
+    "Agent": "cobra_rl.agent",
+    "load_world": "cobra_rl.worlds",
+    "report_run": "cobra_rl.show.figures.tasks",
+}
 
 
 def __getattr__(name: str):

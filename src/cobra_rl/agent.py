@@ -1,7 +1,8 @@
 """The public class `Agent`: a trained COBRA agent that maps pictures to actions, and can be saved and loaded."""
 
+import dataclasses
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -20,12 +21,17 @@ from cobra_rl.environments import Problem, as_environment
 from cobra_rl.models.reward import Reward, RewardConfig
 from cobra_rl.models.world import WorldModel
 from cobra_rl.runtime.folder import open_run
-from cobra_rl.runtime.storage import read_json
+from cobra_rl.runtime.storage import read_json, write_atomically
 from cobra_rl.runtime.weights import load_weights, read_config, save_weights
+from cobra_rl.spriteworld.base import Environment
+from cobra_rl.spriteworld.env import Spriteworld
 from cobra_rl.spriteworld.names import MODES
+from cobra_rl.spriteworld.source import is_writable, python_source
 from cobra_rl.worlds import SHIPPED, WEIGHTS, find_world, load_world, world_record, world_sha256
 
 TASKS = WEIGHTS / "tasks"  # each subfolder is a small run of `cobra solve`
+TASK_FILE = "task.py"  # in the folder of a run: the environment of one that was made in Python
+OWN_TASK = f"{TASK_FILE}:task"  # `Problem.env` of such a run, wherever its folder lies
 OTHER_COMMANDS = {  # the command of each phase
     "vision": "cobra train vision",
     "explore": "cobra train explore",
@@ -82,6 +88,7 @@ class Agent:
         config: TaskConfig,
         problem: Problem | None = None,
         world_folder: Path | str | None = None,
+        source: str | None = None,
     ):
         """Build an agent from its parts; `pretrained`, `load` and `learn` do it for you.
 
@@ -91,10 +98,12 @@ class Agent:
             config: Names the planner.
             problem: What the agent learnt, if known.
             world_folder: The folder that `world` was loaded from, for `save`; None for the shipped world.
+            source: Python that defines the environment that it learnt in as `task`, for `save`.
         """
         uses_policy = problem is None or problem.exploration_policy
         self.world = world if uses_policy else world.without_policy()
         self.predictor, self.config, self.problem, self.world_folder = predictor, config, problem, world_folder
+        self.source = source
         self._key = jax.random.key(0)  # random key of `act`
 
     @property
@@ -152,6 +161,8 @@ class Agent:
     def save(self, folder: str | Path) -> Path:
         """Save the agent, for `Agent.load` and `cobra watch --run`; its world is recorded, but not copied.
 
+        To be watched or evaluated it needs its environment: a task of the suite, a `source`, or `problem.env`.
+
         Args:
             folder: A new folder, or one that holds an agent with the same settings, which is overwritten; returned.
 
@@ -159,10 +170,11 @@ class Agent:
             ValueError: If the folder holds something with other settings.
         """
         folder, problem = Path(folder), self.problem or Problem("unknown")
+        problem = problem if self.source is None else dataclasses.replace(problem, env=OWN_TASK)
         world = world_record(find_world(self.world_folder))
         settings = {"phase": "task", "problem": problem, "config": self.config, "world": world}
-        defaults = {"problem": Problem("unknown"), "config": TaskConfig()}
-        with open_run(folder, settings, defaults, command="Agent.save"):
+        with open_run(folder, settings, command="Agent.save"):
+            _write_source(folder, self.source)
             save_weights(folder / "seed0" / "reward", *reward_weights(self.predictor, self.world))
         return folder
 
@@ -189,7 +201,11 @@ class Agent:
         predictor, known = load_weights(path, like, "reward"), load_world(place)
         if latents != known.sizes.latents:
             raise ValueError(f"{where} is of {latents} latents, and the world in {place} has {known.sizes.latents}.")
-        return cls(known, predictor, settings.config, settings.problem, None if place == SHIPPED else place)
+        problem, source, file = settings.problem, None, folder / TASK_FILE
+        if problem.env == OWN_TASK:
+            problem = dataclasses.replace(problem, env=f"{file.resolve()}:task")
+            source = file.read_text() if file.exists() else None
+        return cls(known, predictor, settings.config, problem, None if place == SHIPPED else place, source)
 
     @classmethod
     def pretrained(cls, task: str, variant: str = "paper") -> "Agent":
@@ -219,6 +235,7 @@ class Agent:
         folder: str | Path | None = None,
         final: int = 100,
         name: str | None = None,
+        report: Callable[..., Any] | None = None,
     ) -> "Agent":
         """Learn a task of your own from rewarded steps, with a trained world model that stays frozen.
 
@@ -230,9 +247,12 @@ class Agent:
             config: How to learn; rewards are clipped at `config.reward_cap`.
             world: The folder of the world model, by default the shipped one.
             folder: For log, checkpoints and result.json, as by `cobra solve`; by default a temporary one. The same
-                call resumes a run that was stopped there.
+                call resumes a run that was stopped there. An EnvSpec whose parts are Spriteworld's own is kept there
+                too, for `cobra watch --run` and `cobra evaluate`; other environments made in Python they cannot find.
             final: The number of greedy episodes in each mode that score the agent, in result.json.
             name: The name of the task, by default that of the EnvSpec.
+            report: Shows the finished run, with the arguments result, folder, agent, envs; `cobra_rl.report_run` draws
+                its learning curve and films its agent.
 
         Returns:
             The agent.
@@ -240,8 +260,10 @@ class Agent:
         Raises:
             ValueError: If an argument is out of range, `env` does not fit the world, or `folder` holds another run.
         """
-        from cobra_rl.phases.task import solve
+        from cobra_rl.phases.task import prepare
 
+        if report is not None and folder is None:
+            raise ValueError("report is given, but no folder; what it draws of a run is kept in its folder.")
         steps, seed, final = conform(Count, steps, "steps"), conform(Seed, seed, "seed"), conform(Count, final, "final")
         config = conform(TaskConfig, config, "config")
         if isinstance(env, Mapping) and "train" not in env:
@@ -252,9 +274,16 @@ class Agent:
         with tempfile.TemporaryDirectory() as temporary:
             place, seeds = Path(folder or temporary), range(seed, seed + 1)
             rest = {"envs": envs, "world_folder": world, "command": "Agent.learn"}
-            solve(config, load_world(world), Problem(title), place, seeds, steps, final, **rest)
-            agent = cls.load(place, seed, world)
-            agent.world_folder = world if folder is None else agent.world_folder
+            source = _source(envs)
+            problem = Problem(title, env=None if source is None else OWN_TASK)
+            solving = prepare(config, load_world(world), problem, place, seeds, steps, final, **rest)
+            with solving.held():  # not the folder of another run
+                _write_source(place, source)
+            result, agent = solving.solve(), cls.load(place, seed, world)
+            if report is not None:
+                report(result, place, agent, envs)
+            if folder is None:
+                agent.problem, agent.world_folder = Problem(title), world
         return agent
 
     @staticmethod
@@ -264,6 +293,17 @@ class Agent:
         if phase in OTHER_COMMANDS:
             raise ValueError(f"{run} is no run of `cobra solve`, but of `{OTHER_COMMANDS[phase]}`.")
         return from_json(TaskSettings, settings, f"{Path(run) / 'run.json'}, settings,")
+
+
+def _source(envs: Mapping[str, Environment]) -> str | None:
+    """Return Python that defines these environments as `task`; None if they cannot be written."""
+    specs = tuple(env.spec for env in (envs[mode] for mode in MODES) if isinstance(env, Spriteworld))
+    return python_source(*specs) if len(specs) == len(MODES) and is_writable(specs) else None
+
+
+def _write_source(folder: Path, source: str | None) -> None:
+    if source is not None:
+        write_atomically(folder / TASK_FILE, source.encode())
 
 
 def recorded(run: str | Path) -> tuple[str, Any]:

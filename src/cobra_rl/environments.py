@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from cobra_rl.bounds import Checked
 from cobra_rl.spriteworld.base import Environment, TimeStep
 from cobra_rl.spriteworld.env import Spriteworld, make
-from cobra_rl.spriteworld.names import MODES
+from cobra_rl.spriteworld.names import MODES, TASKS
 from cobra_rl.spriteworld.suite import EnvSpec
 
 
@@ -100,6 +100,11 @@ class Problem(Checked):
         """Return the environments by mode: "train" to learn in, "test" for the robustness test."""
         if self.env is not None:
             return {mode: load_environment(self.env, mode) for mode in MODES}
+        if self.task not in TASKS:
+            raise ValueError(
+                f"{self.task!r} is no task of the suite, and where its environment is defined is not known; "
+                "give your own as module:name or file.py:name, by `cobra solve --env`."
+            )
         return {mode: make(self.task, mode, self.variant) for mode in MODES}
 
 

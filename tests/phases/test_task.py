@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from power import power_cut
 
-from cobra_rl import Agent
+import cobra_rl
+from cobra_rl import Agent, cli
 from cobra_rl.agents.base import Policy
 from cobra_rl.agents.cobra import make_reward
 from cobra_rl.config import TASK
@@ -18,6 +19,7 @@ from cobra_rl.phases import solving
 from cobra_rl.phases.task import TaskPhase, solve
 from cobra_rl.runtime.folder import OtherRun
 from cobra_rl.runtime.run import Diverged
+from cobra_rl.show.figures import tasks
 from cobra_rl.spriteworld import EnvSpec, FindGoal, SpriteDistribution, Spriteworld, make
 from cobra_rl.worlds import load_world
 
@@ -67,7 +69,8 @@ def test_more_steps_and_more_seeds_add_to_a_run_exactly(run, quick, tmp_path, ca
     with pytest.raises(OtherRun, match=r"other settings \(config.proposals: 8, now 9\); give another folder"):
         solve(folder=tmp_path / "once", **run | {"config": dataclasses.replace(TASK["debug"], proposals=9)})
     record = json.loads((tmp_path / "once" / "run.json").read_text())
-    del record["settings"]["config"]["wait_for_reward"]  # a setting that is newer than the run takes its default
+    config = record["settings"]["config"]
+    del config["wait_for_reward"], config["reward"]["pair_cost"]  # newer settings take their defaults, nested ones too
     (tmp_path / "once" / "run.json").write_text(json.dumps(record))
     assert solve(folder=tmp_path / "once", **run)["seeds"] == once["seeds"]
 
@@ -176,8 +179,12 @@ SQUARE = SpriteDistribution(shapes=("square",))
 SPEC = EnvSpec("to the left", scenes=((SQUARE,),), task=FindGoal((0.2, 0.5)), max_steps=20)
 
 
-def test_an_own_task_is_learnt_with_all_that_a_run_has(debug_world, tmp_path, capsys):
-    agent = Agent.learn(SPEC, steps=12, config=TASK["debug"], world=debug_world, folder=tmp_path, final=2)
+def test_an_own_task_is_learnt_with_all_that_a_run_has(debug_world, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(tasks, "FILM_FRAMES", 4)
+    options = {"config": TASK["debug"], "world": debug_world, "final": 2, "report": cobra_rl.report_run}
+    agent = Agent.learn(SPEC, steps=12, folder=tmp_path, **options)
+    assert "Learning to the left" in (tmp_path / "learning_curve.txt").read_text()
+    assert all((tmp_path / name).stat().st_size > 1000 for name in ("learning_curve.png", "film.gif"))
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["problem"]["task"] == "to the left"
     assert result["seeds"][0].keys() >= {"success_train", "success_test", "ends", "steps_to_90"}
@@ -186,6 +193,26 @@ def test_an_own_task_is_learnt_with_all_that_a_run_has(debug_world, tmp_path, ca
     output = capsys.readouterr().out
     assert "compiling" in output
     assert "12/12" in output
+    with pytest.raises(ValueError, match="report is given, but no folder"):
+        Agent.learn(SPEC, steps=12, **options)
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_an_own_task_is_watched_and_evaluated_wherever_its_run_lies(keeps, quick, debug_world, tmp_path, capsys):
+    options = {"config": TASK["debug"], "world": debug_world, "final": 2}
+    agent = Agent.learn(SPEC, steps=6, folder=tmp_path / "run" if keeps else None, **options)
+    folder = tmp_path / "run" if keeps else agent.save(tmp_path / "run")
+    moved = folder.rename(tmp_path / "moved")
+    copied = Agent.load(moved).save(tmp_path / "copied")
+    for place in (moved, copied):
+        assert Agent.load(place).problem.environments() == {mode: Spriteworld(SPEC) for mode in ("train", "test")}
+    cli.main(["watch", "--run", str(copied), "--frames", "2", "--out", str(tmp_path / "film.gif")])
+    assert (tmp_path / "film.gif").exists()
+    cli.main(["evaluate", str(copied), "--episodes", "2"])
+    assert "to the left" in capsys.readouterr().out
+    if keeps:  # a run that was moved goes on
+        Agent.learn(SPEC, steps=8, folder=moved, **options)
+        assert "resumes at step 6 of 8" in capsys.readouterr().out
 
 
 def test_checks_say_from_when_on_the_greedy_agent_keeps_to_90_percent(run, quick, tmp_path, monkeypatch):
@@ -223,3 +250,7 @@ def test_rewards_above_the_cap_are_said(quick, debug_world, tmp_path, capsys):
     config = dataclasses.replace(TASK["debug"], reward_cap=0.5)
     Agent.learn(generous, steps=5, config=config, world=debug_world, folder=tmp_path, final=2)
     assert "5 rewards were above config.reward_cap (0.5) and were learnt as that" in capsys.readouterr().out
+    with pytest.raises(
+        ValueError, match=r"'to the left' is no task of the suite, and where .* is not known; give your"
+    ):
+        Agent.load(tmp_path).problem.environments()  # a reward of one's own cannot be written to a file

@@ -14,9 +14,10 @@ from cobra_rl.play import mind, protocol
 from cobra_rl.play.house import Chosen, House
 from cobra_rl.play.session import Session
 from cobra_rl.play.stage import factors_of
-from cobra_rl.play.tasks import python_source, task_spec
+from cobra_rl.play.tasks import task_spec
 from cobra_rl.play.teach import judgement_of, reward_of
 from cobra_rl.spriteworld import Clustering, FarApart, FindGoal, NoReward, Spriteworld, Sum, env_spec
+from cobra_rl.spriteworld.source import python_source
 from cobra_rl.worlds import load_world
 
 ACTION = [0.5, 0.5, 1.0, 0.5]  # on the square of `SPRITE`, to the right

@@ -12,6 +12,9 @@ from PIL import Image
 
 from cobra_rl import cli
 from cobra_rl.agent import Agent
+from cobra_rl.agents.cobra import make_reward
+from cobra_rl.config import TASK as TASK_PRESETS
+from cobra_rl.environments import Problem
 from cobra_rl.evaluation.vision import TEST_SEED, fixed_scenes
 from cobra_rl.models.world import WorldModel
 from cobra_rl.show.figures import FIGURES, bars, tasks, vision, write
@@ -21,8 +24,10 @@ from cobra_rl.show.figures.vision import STEPS, _example
 from cobra_rl.show.page.page import build
 from cobra_rl.show.results import RESULTS, read_task
 from cobra_rl.show.tables import reached
-from cobra_rl.worlds import load_world
+from cobra_rl.worlds import SHIPPED, load_world
+from untrained import untrained
 
+CONFIG = TASK_PRESETS["debug"]
 BESIDE = ("baselines", "learning_curves")  # figures of COBRA beside model-free agents
 
 
@@ -143,6 +148,38 @@ def test_of_all_figures_those_without_results_are_left_out(tmp_path, capsys, mon
     assert "sparse: left out. There is no result of `cobra solve TASK --sparse`" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         cli.main(["figures", "sparse", "--results", str(tmp_path), "--out", str(tmp_path / "figures")])
+
+
+TASK = "goal_finding_new_shape"
+
+
+@pytest.fixture
+def only_solving(monkeypatch):
+    """Of all figures the one of agents at play, of one task; the shipped agents are not to be asked."""
+    monkeypatch.setattr(tasks, "REWARDED", (TASK,))
+    for module in ("cli.report", "show.page.page"):
+        monkeypatch.setattr(f"cobra_rl.{module}.FIGURES", {"solving": FIGURES["solving"]})
+    monkeypatch.setattr(Agent, "pretrained", None)
+
+
+@pytest.mark.parametrize("command", ["figures", "report"])
+def test_agents_at_play_are_those_of_the_runs_or_none(command, only_solving, debug_world, tmp_path, capsys):
+    place, out = ("--out", []) if command == "figures" else ("--figures", ["--out", str(tmp_path / "report.html")])
+
+    def draw(name, *options):
+        cli.main([command, place, str(tmp_path / name), *out, *map(str, options)])
+        return capsys.readouterr().out
+
+    lacks = f"solving: left out. There is no run {tmp_path / 'solve' / TASK} of `cobra solve {TASK}`"
+    assert lacks in draw("none", "--results", tmp_path)
+    assert "solving: left out. There is no run " in draw("none", "--world", debug_world)  # with the published results
+    known = load_world(debug_world)
+    predictor = untrained(lambda key: make_reward(CONFIG.reward, known.sizes.latents, key))
+    Agent(known, predictor, CONFIG, Problem(TASK), debug_world).save(tmp_path / "solve" / TASK)
+    assert "solving: left out. The run " in draw("none", "--results", tmp_path, "--world", SHIPPED)  # of another world
+    assert not (tmp_path / "none" / "solving.png").exists()
+    assert "left out" not in draw("own", "--results", tmp_path, "--world", debug_world)
+    assert (tmp_path / "own" / "solving.png").exists()
 
 
 @pytest.mark.parametrize("name", ["emergence", "performance", "sparse", "ablation", *BESIDE])

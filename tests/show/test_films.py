@@ -100,4 +100,6 @@ def test_a_finished_run_is_drawn(agent, tmp_path):
         assert gif.width > 2 * gif.height * 0.9
     with Image.open(curve_file) as curve:
         assert np.asarray(curve.convert("RGB")).std() > 10.0
-    assert "goal finding, new position" in curve_file.with_suffix(".txt").read_text()
+    caption = curve_file.with_suffix(".txt").read_text()
+    assert "goal finding, new position" in caption
+    assert "(a fifth of the actions is random among the proposals)" in caption

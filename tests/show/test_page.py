@@ -154,7 +154,11 @@ def test_figures_are_reused_drawn_or_left_out(tmp_path, capsys):
     assert "none: left out. There are no results to draw this from." in said
 
 
-def test_a_figure_older_than_its_results_says_so(results, tmp_path):
+@pytest.mark.parametrize("is_run", [False, True])
+def test_a_figure_older_than_its_results_says_so(is_run, results, tmp_path):
+    if is_run:
+        (results / "solve" / "sorting").mkdir()
+        (results / "solve" / "sorting.json").rename(results / "solve" / "sorting" / "result.json")
     path, drawers = picture(tmp_path / "performance.png"), {"performance": cannot_draw}
     assert gather_figures(tmp_path, drawers, results)["performance"].note == ""
     os.utime(path, (0, 0))

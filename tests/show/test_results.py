@@ -112,6 +112,15 @@ def test_a_folder_of_runs_is_read_like_one_of_files(tmp_path):
     assert suite["solve-uniform"]["sorting"].source == f"{tmp_path.name}/solve/sorting-uniform/result.json"
 
 
+def test_a_log_is_that_of_the_results_or_else_of_the_run(tmp_path):
+    (tmp_path / "explore").mkdir()
+    (tmp_path / "explore" / "log.jsonl").write_text('{"step": 1}\n{"step": 2}\n')
+    assert read_log(tmp_path, "explore_log.jsonl") == [{"step": 1}, {"step": 2}]
+    assert read_log(tmp_path, "explore_random_log.jsonl") is None
+    (tmp_path / "explore_log.jsonl").write_text('{"step": 3}\n')
+    assert read_log(tmp_path, "explore_log.jsonl") == [{"step": 3}]
+
+
 def test_what_is_not_there_is_none(tmp_path):
     assert read_vision(tmp_path) is read_explore(tmp_path) is read_task(tmp_path, "demo") is None
     assert read_log(tmp_path, "explore_log.jsonl") is None

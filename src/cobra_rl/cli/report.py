@@ -1,26 +1,23 @@
 """`cobra figures` and `cobra report`."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from tyro.extras import literal_type_from_choices
 
 from cobra_rl.bounds import Output
 from cobra_rl.cli.options import OutFolder
-from cobra_rl.show.figures import FIGURES, write
-from cobra_rl.show.page.page import write_report
+from cobra_rl.show.figures import FIGURES, Agents, agents_of, write
+from cobra_rl.show.page.page import is_current, write_report
 from cobra_rl.show.results import RESULTS
-from cobra_rl.worlds import load_world
+from cobra_rl.worlds import find_world, load_world
 
 if TYPE_CHECKING:
     FigureName = str
 else:
     FigureName = literal_type_from_choices(tuple(FIGURES))
-
-Agents = Callable[[str], Any]  # the agent of a task
 
 
 @dataclass(frozen=True)
@@ -30,19 +27,28 @@ class Figures:
     names: Annotated[tuple[FigureName, ...], tyro.conf.Positional] = ()  # Names of the figures. Default: all.
     world: Path | None = None  # World that the figures are drawn from. Default: the shipped one.
     results: Path | None = None
-    """Folder of results, such as OUT/results of `cobra reproduce`. Default: the published ones."""
+    """Folder of results, such as OUT/results of `cobra reproduce`, or of runs: solve/TASK/. Default: the published."""
     out: OutFolder = Path("runs", "figures")  # Output folder.
 
-    def run(self, agents: Agents | None = None) -> None:
-        """Draw figures and print their paths; without names, skip those that lack data. `agents` act in `solving`."""
+    def run(self, agents: Agents | None = None, redraw: bool = True) -> None:
+        """Draw figures and print their paths; without names, skip those that lack data.
+
+        `agents` act in `solving`, by default those of the runs RESULTS/solve/TASK, or the shipped ones. Without
+        `redraw`, figures that are there already stay as they are, unless what they show is newer.
+        """
         if self.results is not None and not self.results.is_dir():
             raise ValueError(f"--results is {self.results}, which is no folder.")
-        world = load_world(self.world)
+        world, results = load_world(self.world), self.results or RESULTS
+        agents = agents or agents_of(results, self.world)
         for name in self.names or FIGURES:
+            path = self.out / f"{name}.png"
+            if not redraw and is_current(path, name, results, find_world(self.world)):
+                print(f"{name}: {path}", flush=True)
+                continue
             print(f"{name}: drawing", flush=True)
-            rest = {"agents": agents} if agents is not None and name == "solving" else {}
+            rest = {"agents": agents} if name == "solving" else {}
             try:
-                drawn = FIGURES[name](world, self.results or RESULTS, **rest)
+                drawn = FIGURES[name](world, results, **rest)
             except (FileNotFoundError, ValueError) as missing:  # no results of it, or a world of another kind
                 if self.names:
                     raise
@@ -57,7 +63,7 @@ class Report:
 
     world: Path | None = None  # World that the figures are drawn from. Default: the shipped one.
     results: Path | None = None
-    """Folder of results, such as OUT/results of `cobra reproduce`. Default: the published ones."""
+    """Folder of results, such as OUT/results of `cobra reproduce`, or of runs: solve/TASK/. Default: the published."""
     figures: OutFolder = Path("runs", "figures")
     """Folder of the figures; missing ones are drawn first, which takes minutes."""
     out: Annotated[Path, Output(".html")] = Path("runs", "report.html")  # Output file.

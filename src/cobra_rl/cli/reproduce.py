@@ -7,8 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from cobra_rl.agent import Agent
-from cobra_rl.bounds import TrainingSeed
+from cobra_rl.bounds import NonNegative, TrainingSeed, conform
 from cobra_rl.cli import options, report
 from cobra_rl.cli.evaluate import EvaluateExplore, EvaluateVision
 from cobra_rl.cli.options import command_line
@@ -17,7 +16,8 @@ from cobra_rl.environments import Problem
 from cobra_rl.phases import explore, vision
 from cobra_rl.phases.solving import Solving
 from cobra_rl.phases.task import prepare
-from cobra_rl.runtime.storage import write_atomically, write_json
+from cobra_rl.runtime.storage import read_json, write_atomically, write_json
+from cobra_rl.runtime.words import warn
 from cobra_rl.show.results import read_task
 from cobra_rl.show.tables import print_suite
 from cobra_rl.spriteworld import make
@@ -56,17 +56,19 @@ class Reproduce:
             "figures": self._figures,
             "report": self._report,
         }
-        minutes = {}
         for name, part in parts.items():
             print(f"\n=== {name} ===", flush=True)
             began = time.monotonic()
-            part()
-            minutes[name] = (time.monotonic() - began) / 60
-        self._tell(minutes)
+            try:
+                part()
+            finally:  # what was stopped took its time too
+                self._record(name, (time.monotonic() - began) / 60)
+        self._tell()
 
     _debug = property(lambda self: self.preset == "debug")
     _world = property(lambda self: self.out / "explore" / "world")
     _results = property(lambda self: self.out / "results")
+    _agents = property(lambda self: report.agents_of(self.out, self._world))
 
     def _vision(self) -> None:
         folder, title = self.out / "vision", f"vision ({self.preset})"
@@ -100,22 +102,36 @@ class Reproduce:
         return prepare(config, load_world(self._world), Problem(task), folder, range(self.seeds), steps, final, **where)
 
     def _publish(self, source: str, target: str) -> None:
-        """Copy a file of a run to the results, atomically."""
-        write_atomically(self._results / target, (self.out / source).read_bytes())
+        """Copy a file of a run to the results, atomically; one that is there keeps its age, which figures depend on."""
+        path, content = self._results / target, (self.out / source).read_bytes()
+        if not path.exists() or path.read_bytes() != content:
+            write_atomically(path, content)
 
     def _figures(self) -> None:
-        figures = self.out / "figures"
-        if not all((figures / f"{name}.png").exists() for name in report.FIGURES):
-            report.Figures(world=self._world, results=self._results, out=figures).run(self._agent)
+        figures = report.Figures(world=self._world, results=self._results, out=self.out / "figures")
+        figures.run(self._agents, redraw=False)
 
     def _report(self) -> None:
         figures, page = self.out / "figures", self.out / "report.html"
-        report.Report(world=self._world, results=self._results, figures=figures, out=page).run(self._agent)
+        report.Report(world=self._world, results=self._results, figures=figures, out=page).run(self._agents)
 
-    def _agent(self, task: str) -> Agent:
-        return Agent.load(self.out / "solve" / task)
+    def _minutes(self) -> dict[str, float]:
+        """Return the wall time of each part, of all calls together."""
+        path = self.out / "reproduce.json"
+        try:
+            recorded = read_json(path).get("minutes", {}) if path.exists() else {}
+            return conform(dict[str, NonNegative], recorded, f"{path}, minutes,")
+        except ValueError as error:
+            warn(f"{error} The wall times of earlier calls are lost.")
+            return {}
 
-    def _tell(self, minutes: dict[str, float]) -> None:
+    def _record(self, part: str, minutes: float) -> None:
+        """Add what a part took in this call to reproduce.json."""
+        known = self._minutes()
+        total = known | {part: known.get(part, 0.0) + minutes}
+        write_json(self.out / "reproduce.json", {"command": command_line(), "minutes": total})
+
+    def _tell(self) -> None:
         """Print the results, the paper's statement about its own, and the wall time of each part."""
         found = (read_task(self._results, f"solve/{task}") for task in REWARDED)
         print_suite([result for result in found if result is not None])
@@ -123,9 +139,8 @@ class Reproduce:
             'The paper: "COBRA learns to solve most of our tasks using only 100-1000 rewarded environment steps", in '
             "about 15 (new shape) to 600 (sorting) episodes; its numbers per task are only in its figures."
         )
-        table = Table("part", "minutes", title="Wall time of this call; parts that were done before take none")
-        for name, value in minutes.items():
+        table = Table("part", "minutes", title="Wall time, of all calls together")
+        for name, value in self._minutes().items():
             table.add_row(name.replace("_", " "), f"{value:.1f}")
         Console().print(table)
-        write_json(self.out / "reproduce.json", {"command": command_line(), "minutes": minutes})
         print(f"World: {self._world}\nResults: {self._results}\nReport: {self.out / 'report.html'}")

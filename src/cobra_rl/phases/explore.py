@@ -231,7 +231,7 @@ def train(
     conform(TrainingSeed, seed, "seed")
     settings = {"phase": "explore", "config": config, "seed": seed, "env": env_name, "vision": fingerprint}
     settings |= {"actors": "local" if actors is None else "ray"}
-    with open_run(folder, settings, {"config": type(config)()}, command=command):
+    with open_run(folder, settings, command=command):
         copy_vision(source, folder / "world" / "vision")
         phase = ExplorePhase(config, env, seen, fingerprint, seed, title, actors)
         try:

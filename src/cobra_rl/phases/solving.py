@@ -187,8 +187,7 @@ class Solving(ABC):
     @contextmanager
     def held(self) -> Iterator[None]:
         """Lock the folder for this process; refuse a folder whose run has other settings."""
-        defaults = {"problem": Problem(self.problem.task), "config": type(self.config)(), "check_every": 0}
-        with open_run(self.folder, self.settings, defaults, free=FREE, command=self.command):
+        with open_run(self.folder, self.settings, {"check_every": 0}, free=FREE, command=self.command):
             if self.place not in (None, SHIPPED):
                 copy_world(self.place, self.folder / "world")
             yield
@@ -231,8 +230,11 @@ class Solving(ABC):
             minutes = (time.monotonic() - began) / 60
             asked = {"command": self.command} | to_json(self.settings)
             result = asked | {"minutes": minutes, "context": compared, "seeds": rows}
-            storage.write_json(self.folder / "result.json", result)
-        return result
+            path = self.folder / "result.json"
+            known = _known(path, {name: result[name] for name in result if name not in ("command", "minutes")})
+            if known is None:  # otherwise nothing was left to do
+                storage.write_json(path, result)
+        return known or result
 
 
 def learn_elsewhere(solvings: Sequence[Solving], workers: int, address: str | None = None) -> None:
@@ -267,7 +269,7 @@ def _compared(folder: Path, envs: Mapping[str, Environment], final: int) -> dict
     return found
 
 
-def _known(path: Path, asked: Mapping[str, int | type]) -> dict[str, Any] | None:
+def _known(path: Path, asked: Mapping[str, Any]) -> dict[str, Any] | None:
     """Read earlier measurements, if they have the entries `asked`, given by their values or by their types."""
     try:
         known = storage.read_json(path) if path.exists() else {}

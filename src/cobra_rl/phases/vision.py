@@ -175,7 +175,7 @@ def train(
     """
     conform(TrainingSeed, seed, "seed")
     settings = {"phase": "vision", "config": config, "seed": seed, "env": env_name}
-    with open_run(folder, settings, {"config": type(config)()}, command=command):
+    with open_run(folder, settings, command=command):
         run(VisionPhase(config, env, seed, title), folder)
     return load_vision(folder / "weights")
 

@@ -10,8 +10,9 @@ from cobra_rl.models.reward import Reward
 from cobra_rl.play import mind
 from cobra_rl.play.house import Chosen, House
 from cobra_rl.play.stage import Answer, Stage, factors_of
-from cobra_rl.play.tasks import python_source, task_spec
+from cobra_rl.play.tasks import task_spec
 from cobra_rl.play.teach import GoalLearner, JudgedLearner, judgement_of
+from cobra_rl.spriteworld.source import python_source
 from cobra_rl.spriteworld.sprites import SHAPES, VERTICES
 from cobra_rl.spriteworld.suite import EnvSpec
 from cobra_rl.spriteworld.tasks import NoReward

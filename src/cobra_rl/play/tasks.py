@@ -1,10 +1,7 @@
-"""A task that was put together on the page: its parts -> an `EnvSpec`, and the spec as Python that runs as it is."""
+"""A task that was put together on the page: its parts -> an `EnvSpec`."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-from rich.pretty import pretty_repr
 
 from cobra_rl.spriteworld.scenes import Scene, SpriteDistribution
 from cobra_rl.spriteworld.suite import EnvSpec, hue_range
@@ -63,10 +60,3 @@ def _scene(sprites: Sequence[Mapping[str, Any]], recolour: bool) -> Scene:
         )
 
     return tuple(distribution(sprite) for sprite in sprites)
-
-
-def python_source(spec: EnvSpec) -> str:
-    """Write a spec as a Python file that defines it as `task`; fields with their defaults are left out."""
-    body = pretty_repr(spec, max_width=100)
-    names = sorted(set(re.findall(r"[A-Z]\w+(?=\()", body)))
-    return f"from cobra_rl.spriteworld import {', '.join(names)}\n\ntask = {body}\n"

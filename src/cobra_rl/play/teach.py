@@ -23,9 +23,8 @@ from cobra_rl.models.reward import Reward
 from cobra_rl.models.world import WorldModel
 from cobra_rl.play import mind
 from cobra_rl.play.house import Wish
-from cobra_rl.play.tasks import python_source
-from cobra_rl.runtime import storage
 from cobra_rl.spriteworld.env import EnvState, Spriteworld
+from cobra_rl.spriteworld.source import python_source
 from cobra_rl.spriteworld.suite import EnvSpec
 
 CONFIG = dataclasses.replace(TASK["laptop"], memory=4000)
@@ -73,10 +72,8 @@ class Learner:
         """Save the agent as a run folder, and its task as `task.py` within."""
         if folder.exists():
             raise ValueError(f"There is a run {folder.name!r} already; choose another name.")
-        path = folder / "task.py"
-        storage.write_atomically(path, python_source(self.spec).encode())
-        problem = Problem(folder.name, env=f"{path.resolve()}:task")
-        Agent(self.world, self.state.predictor, self.config, problem, world_folder).save(folder)
+        problem, source = Problem(folder.name), python_source(self.spec)
+        Agent(self.world, self.state.predictor, self.config, problem, world_folder, source).save(folder)
 
 
 class GoalLearner(Learner):

@@ -1,5 +1,6 @@
 """The folder of a run: who may write into it, and what it was asked for."""
 
+import dataclasses
 import fcntl
 import os
 import re
@@ -9,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from cobra_rl.bounds import from_json
 from cobra_rl.runtime import storage
 from cobra_rl.runtime.typed import differences, to_json
 from cobra_rl.runtime.words import warn
@@ -23,14 +25,19 @@ class OtherRun(ValueError):
 
 @contextmanager
 def open_run(
-    folder: Path, settings: Mapping[str, Any], defaults: Mapping[str, Any], free: Sequence[str] = (), command: str = ""
+    folder: Path,
+    settings: Mapping[str, Any],
+    defaults: Mapping[str, Any] | None = None,
+    free: Sequence[str] = (),
+    command: str = "",
 ) -> Iterator[None]:
     """Lock the folder of a run for this process, and record its settings; this is a context manager.
 
     Args:
         folder: The folder of the run; it is made if it does not exist.
-        settings: The settings of the run: dataclasses, or what JSON can hold.
-        defaults: The settings that an older run is taken to have had, where its record lacks them.
+        settings: The settings of the run: dataclasses, or what JSON can hold. An older run whose dataclass lacks a
+            field is taken to have had its default.
+        defaults: The same for entries of `settings` that are newer than some runs.
         free: The settings that may differ from those recorded before, such as `world.path`; `steps` may only grow.
         command: The command that was typed, for the record.
 
@@ -43,7 +50,8 @@ def open_run(
     with locked(folder):
         _remove_unfinished(folder)
         path, wanted = folder / RECORD, to_json(settings)
-        _refuse_other(folder, _recorded(path, wanted), wanted, to_json(defaults), free)
+        begun = _completed(_recorded(path, wanted), settings)
+        _refuse_other(folder, begun, wanted, to_json(defaults or {}), free)
         storage.write_json(path, {"version": __version__, "command": command, "settings": wanted})
         yield
 
@@ -100,6 +108,16 @@ def _recorded(path: Path, otherwise: Any) -> Any:
         warn(f"{error} It is written anew; whether the run was asked for the same before cannot be checked.")
         return otherwise
     return settings
+
+
+def _completed(begun: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the fields that are newer than the run to its dataclasses; nested ones take the defaults of their kind."""
+    complete = dict(begun)
+    for name in begun.keys() & settings.keys():
+        if dataclasses.is_dataclass(settings[name]):
+            with suppress(ValueError):  # of another version, or damaged: compared as it is
+                complete[name] = to_json(from_json(type(settings[name]), begun[name], name))
+    return complete
 
 
 def _refuse_other(folder: Path, begun: Any, wanted: Any, defaults: Any, free: Sequence[str]) -> None:

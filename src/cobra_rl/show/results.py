@@ -4,7 +4,8 @@
     explore.json          `cobra evaluate explore --out ...`
     explore_random.json   the same for a world whose actors clicked at random
     vision_world1.json    and explore_world1.json: the same for a world of another seed; likewise world2
-    explore_log.jsonl     the log of `cobra train explore`; likewise explore_random_log.jsonl, explore_whole_log.jsonl
+    explore_log.jsonl     the log of `cobra train explore`, or a run of it, explore/; likewise explore_random_log.jsonl,
+                          explore_whole_log.jsonl
     demo.json             the result of `make demo`
     solve/TASK.json       the result of `cobra solve TASK`, or a run of it, solve/TASK/; with options solve/TASK-OPTIONS
     baseline/TASK-NAME.json   the same for `cobra baseline`, NAME being one of the four: mpo_raw, mpo_features,
@@ -114,6 +115,11 @@ class Evaluation(Checked):
 Suite = dict[str, dict[str, TaskResult]]  # what was run, such as "solve" or "solve-uniform" -> task -> its result
 
 
+def is_published(results: Path) -> bool:
+    """Returns whether this is the folder of the published results, whose agents are shipped."""
+    return results.resolve() == RESULTS.resolve()
+
+
 def read_vision(results: Path, name: str = "vision") -> Evaluation | None:
     """Read an evaluation of vision.
 
@@ -208,7 +214,7 @@ def read_log(results: Path, file: str) -> list[Record] | None:
 
     Args:
         results: The folder of results, such as `RESULTS`.
-        file: The name of the file, such as "explore_log.jsonl".
+        file: The name of the file, such as "explore_log.jsonl"; if there is none, the log of the run explore/ is read.
 
     Returns:
         For each line, its metrics by name; None if there is no such file.
@@ -216,7 +222,8 @@ def read_log(results: Path, file: str) -> list[Record] | None:
     Raises:
         ValueError: If the file is damaged.
     """
-    path = results / file
+    run = results / file.replace("_log", "/log")
+    path = results / file if (results / file).exists() else run
     if not path.exists():
         return None
     try:

@@ -16,7 +16,7 @@ from cobra_rl.players import Player
 from cobra_rl.show.figures.bars import HEADINGS, SERIES, read_kinds, replay_ratios
 from cobra_rl.show.figures.style import COLORS, LABELS, Drawn, caption, label, show, write
 from cobra_rl.show.films import Frame, beside, film, picture, save_gif
-from cobra_rl.show.results import read_suite
+from cobra_rl.show.results import is_published, read_suite
 from cobra_rl.show.task_results import BASELINES, Record, TaskResult, task_result
 from cobra_rl.spriteworld import make
 from cobra_rl.spriteworld.base import Environment
@@ -30,8 +30,27 @@ FILM_FRAMES, FPS, FILM_SEED = 60, 4.0, 7  # of the film of a run
 TRIES = 8  # episodes to look through for one that is long enough
 
 
-def solving(_: WorldModel, __: Path, agents: Callable[[str], Agent] = Agent.pretrained) -> Drawn:
-    """Draw an episode of each task and mode: the first of at least four steps."""
+Agents = Callable[[str], Agent]  # loads the agent of a task
+
+
+def agents_of(results: Path, world: Path | None = None) -> Agents:
+    """Return what loads the agent of a task: from its run in `results`, solve/TASK/, or as shipped with RESULTS.
+
+    With `world`, the folder of a world, there are no shipped agents, and those that learnt in another one are refused.
+    """
+
+    def load(task: str) -> Agent:
+        folder = results / "solve" / task
+        if not (folder / "run.json").is_file():
+            raise FileNotFoundError(f"There is no run {folder} of `cobra solve {task}`: this figure shows its agent.")
+        return Agent.load(folder, world=world)
+
+    return Agent.pretrained if world is None and is_published(results) else load
+
+
+def solving(_: WorldModel, results: Path, agents: Agents | None = None) -> Drawn:
+    """Draw an episode of each task and mode: the first of at least four steps. `agents`: by default `agents_of`."""
+    agents = agents or agents_of(results)
     figure = Figure(figsize=(2 * FRAMES * 0.95 + 1.4, len(REWARDED) * 0.95 + 0.3))
     widths = [1.0] * FRAMES + [0.25] + [1.0] * FRAMES  # a gap between the modes
     margins = {"left": 0.12, "right": 0.995, "bottom": 0.01, "top": 0.95, "wspace": 0.04, "hspace": 0.06}

@@ -3,33 +3,37 @@
 import base64
 import functools
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
-from cobra_rl.agent import TASKS, Agent
+from cobra_rl.agent import TASKS
 from cobra_rl.bounds import Output, conform
 from cobra_rl.runtime.storage import write_atomically
-from cobra_rl.show.figures import FIGURES, DrawFigure, solving, write
+from cobra_rl.show.figures import FIGURES, Agents, DrawFigure, agents_of, solving, write
 from cobra_rl.show.figures.style import caption
 from cobra_rl.show.page import rows
-from cobra_rl.show.results import RESULTS, read_explore, read_suite, read_task, read_vision
+from cobra_rl.show.results import RESULTS, is_published, read_explore, read_suite, read_task, read_vision
 from cobra_rl.worlds import SHIPPED, find_world, load_world
 
 DOCS = Path(__file__).parents[2] / "docs"  # of a clone, and its films inside the installed package
+_SOLVED = ("solve/*.json", "solve/*/result.json")  # a file, or a run
+_LEARNT = (*_SOLVED, "baseline/*.json", "baseline/*/result.json")
 READ = {  # figures that show results: what they read of the folder of results
-    "emergence": "explore*.jsonl",
-    "performance": "*/*.json",
-    "baselines": "*/*.json",
-    "learning_curves": "*/*.json",
-    "sparse": "solve/*-sparse*.json",
-    "ablation": "solve/*.json",
+    "emergence": ("explore*.jsonl", "explore*/log.jsonl"),
+    "performance": _LEARNT,
+    "baselines": _LEARNT,
+    "learning_curves": _LEARNT,
+    "solving": _SOLVED,
+    "sparse": ("solve/*-sparse*.json", "solve/*-sparse*/result.json"),
+    "ablation": _SOLVED,
 }
 # Films of docs/, and the commands that make them.
 FILMS = {"cobra": "cobra watch sorting --frames 70", "solving": "make demo", "worlds": "cobra play-random"}
+OLD = "Drawn before the latest weights or results; draw it anew:"
 Say = Callable[[str], None]  # is told what is being drawn, and what is left out and why
 
 
@@ -54,12 +58,13 @@ def write_report(
     figures: Path,
     results: Path = RESULTS,
     world: Path | None = None,
-    agents: Callable[[str], Agent] | None = None,
+    agents: Agents | None = None,
     say: Say = print,
 ) -> Path:
     """Draws the figures that the folder `figures` lacks and writes the page, a single HTML file that opens anywhere.
 
-    What is drawn are the world in the folder `world` and the agent that `agents` gives for each task; None: as shipped.
+    What is drawn are the world in the folder `world`, None: the shipped one, and the agent that `agents` gives for each
+    task, None: that of its run in `results`, or of the published results the shipped one.
     """
     if not results.is_dir():
         raise FileNotFoundError(f"--results is {results}, which is no folder of results.")
@@ -67,10 +72,11 @@ def write_report(
     conform(Annotated[Path, Output(folder=True)], figures, "--figures")
     build(results, {}, {})  # refuses damaged results before figures are drawn, which takes minutes
     drawers = dict(FIGURES)
-    if agents is not None and "solving" in drawers:
-        drawers["solving"] = functools.partial(solving, agents=agents)
+    if "solving" in drawers:
+        drawers["solving"] = functools.partial(solving, agents=agents or agents_of(results, world))
     pictures = gather_figures(figures, drawers, results, find_world(world), say)
-    films = gather_films() if world is None and agents is None else {}  # they show the shipped agents
+    is_shipped = world is None and agents is None and is_published(results)
+    films = gather_films() if is_shipped else {}  # they show the shipped agents
     write_atomically(out, build(results, pictures, films).encode())
     return out
 
@@ -104,7 +110,7 @@ def gather_figures(
     for name, draw in drawers.items():
         path = folder / f"{name}.png"
         text = path.with_suffix(".txt")
-        if not (path.exists() and text.exists()):
+        if not _is_drawn(path):
             say(f"{name}: drawing ...")
             model = model or load_world(world)
             try:
@@ -112,7 +118,7 @@ def gather_figures(
             except (FileNotFoundError, ValueError) as error:  # no results, no agent of a task
                 say(f"{name}: left out. {error}")
                 continue
-        note = _age(path, name, results, world)
+        note = "" if is_current(path, name, results, world) else OLD
         say(f"{name}: {path}{note and '. ' + note}")
         figures[name] = Picture(path.read_bytes(), text.read_text().strip(), f"cobra figures {name}", note)
     return figures
@@ -124,9 +130,21 @@ def gather_films(folder: Path = DOCS) -> dict[str, Picture]:
     return {name: Picture(data, caption(f"film_{name}"), FILMS[name]) for name, data in found.items()}
 
 
-def _age(path: Path, name: str, results: Path, world: Path) -> str:
-    """Returns a sentence if a figure is older than what it shows."""
-    weights = [*world.rglob("*.safetensors"), *(TASKS.rglob("*.safetensors") if name == "solving" else ())]
-    sources = results.glob(READ[name]) if name in READ else weights
-    is_old = any(source.stat().st_mtime > path.stat().st_mtime for source in sources)
-    return "Drawn before the latest weights or results; draw it anew:" if is_old else ""
+def is_current(path: Path, name: str, results: Path, world: Path) -> bool:
+    """Returns whether a figure is drawn, and not before the latest of what it shows."""
+    sources = _sources(name, results, world)
+    return _is_drawn(path) and all(source.stat().st_mtime <= path.stat().st_mtime for source in sources)
+
+
+def _is_drawn(path: Path) -> bool:
+    return path.exists() and path.with_suffix(".txt").exists()
+
+
+def _sources(name: str, results: Path, world: Path) -> Iterator[Path]:
+    """Yields the files that a figure shows: results, or the weights of the world, or of the agents at play."""
+    for pattern in READ.get(name, ()):
+        yield from results.glob(pattern)
+    if name not in READ:
+        yield from world.rglob("*.safetensors")
+    if name == "solving" and is_published(results):
+        yield from TASKS.rglob("*.safetensors")
