@@ -77,7 +77,8 @@ def test_only_the_command_line_touches_the_process():
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_files_and_functions_are_short(path):
     text = path.read_text()
-    assert len(text.splitlines()) <= 320
+    assert len(text.splitlines()) <= 300
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef):
-            assert node.end_lineno - node.lineno <= 60, f"{node.name} has {node.end_lineno - node.lineno} lines"
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = node.end_lineno - node.lineno + 1
+            assert lines <= 50, f"{node.name} has {lines} lines"
