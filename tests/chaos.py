@@ -34,7 +34,7 @@ from rich.table import Table
 import faults
 import processes
 import toy
-from cobra_rl.runtime.cache import keep_compilations
+from cobra_rl.cache import keep_compilations
 
 SHORT = ("crash toy", "damage toy", "disk toy", "nan toy", "crash explore")
 # By the seconds in results/chaos.json both take about as long; what is tried with vision alone is where vision is.

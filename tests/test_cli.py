@@ -192,3 +192,17 @@ def test_help_imports_no_jax_and_the_package_is_quick_to_import():
     """`cobra --help` is to take under a second: it must not import JAX at all. No clock is needed for that."""
     code = "import sys, cobra_rl.cli; cobra_rl.cli._print_help(); assert 'jax' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+USES = ["spriteworld import make", "phases import vision", "phases.baseline import POINTS", "worlds import load_world"]
+
+
+@pytest.mark.parametrize("use", [*USES, "agent import Agent"])
+def test_whoever_uses_the_library_finds_compiled_code_again(use, tmp_path):
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_COMPIL", "JAX_PERSIST"))}
+    code = f"import cobra_rl, sys; assert 'jax' not in sys.modules; from cobra_rl.{use}; import jax; "
+    code += "print(jax.config.jax_compilation_cache_dir)"
+    for told, expected in ({}, tmp_path / "cobra-rl" / "jax"), ({"JAX_COMPILATION_CACHE_DIR": "mine"}, "mine"):
+        run = [sys.executable, "-c", code]
+        found = subprocess.run(run, env=env | {"XDG_CACHE_HOME": str(tmp_path)} | told, check=True, capture_output=True)
+        assert found.stdout.decode().strip() == str(expected)

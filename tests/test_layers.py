@@ -8,9 +8,10 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "cobra_rl"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-# Each room may use those of its own list and `bounds`, and nothing else of the package.
+# Each room may use those of its own list, `bounds` and `cache`, and nothing else of the package.
 ALLOWED = {
     "bounds": set(),
+    "cache": set(),
     "spriteworld": set(),
     "runtime": set(),
     "models": set(),
@@ -31,7 +32,7 @@ ALLOWED = {
         "spriteworld", "models", "config", "agents", "environments", "evaluation", "worlds", "phases", "agent",
         "players", "show", "play", "runtime",
     },
-    "__init__": {"spriteworld", "agent", "worlds", "show", "runtime"},
+    "__init__": {"spriteworld", "agent", "worlds", "show"},
     "__main__": {"cli"},
 }  # fmt: skip
 
@@ -56,7 +57,7 @@ def imported(tree: ast.AST) -> set[str]:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_a_module_imports_only_from_below(path):
-    allowed = ALLOWED[room(path)] | {room(path), "bounds", "__version__"}
+    allowed = ALLOWED[room(path)] | {room(path), "bounds", "cache", "__version__"}
     assert imported(ast.parse(path.read_text())) <= allowed
 
 
@@ -77,7 +78,8 @@ def test_only_the_command_line_touches_the_process():
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_files_and_functions_are_short(path):
     text = path.read_text()
-    assert len(text.splitlines()) <= 320
+    assert len(text.splitlines()) <= 300
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef):
-            assert node.end_lineno - node.lineno <= 60, f"{node.name} has {node.end_lineno - node.lineno} lines"
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = node.end_lineno - node.lineno + 1
+            assert lines <= 50, f"{node.name} has {lines} lines"

@@ -16,14 +16,11 @@ EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 
 
 @pytest.mark.parametrize("name", ["stars", "lamps"])
-def test_all_phases_run_in_a_world_of_ones_own(name, tmp_path, capsys, debug_vision, monkeypatch):
+def test_all_phases_run_in_a_world_of_ones_own(name, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(tasks, "FILM_FRAMES", 6)
     env, task = (f"{EXAMPLES / name}.py:{part}" for part in ("exploration", "task"))
     vision, explore, solved = (str(tmp_path / part) for part in ("vision", "explore", "task"))
-    if name == "stars":  # other sprites, but sprites: a vision module that knows sprites serves them too
-        vision = str(debug_vision)
-    else:
-        cli.main(["train", "vision", "--env", env, "--preset", "debug", "--out", vision])
+    cli.main(["train", "vision", "--env", env, "--preset", "debug", "--out", vision])
     more = ["--vision", vision, "--out", explore]
     cli.main(["train", "explore", "--env", env, "--preset", "debug", *more])
     options = ["--preset", "debug", "--steps", "25", "--final", "2", "--world", f"{explore}/world", "--out", solved]

@@ -22,13 +22,8 @@ _MODULES = {
 
 
 def __getattr__(name: str):
-    if name == "spriteworld":
-        return importlib.import_module("cobra_rl.spriteworld")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from cobra_rl.runtime.cache import keep_compilations
-
-    keep_compilations()
     return getattr(importlib.import_module(_MODULES[name]), name)
 
 

@@ -193,6 +193,8 @@ class Agent:
         """
         folder = Path(run)
         settings = cls.settings(folder)
+        if (name := settings.config.agent) != "cobra":
+            raise ValueError(f"{run} was learnt by {name}, not by COBRA; use cobra_rl.players.load_player to load it.")
         path, place = settings.weights_of(folder, seed, "reward"), world_of(folder, settings.world, world)
         entries, where = read_config(path, "reward"), str(path / "config.json")
         latents = conform(Width, entries.pop("latents", None), f"{where}, latents,")

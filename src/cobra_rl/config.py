@@ -132,7 +132,7 @@ EXPLORE: dict[str, ExploreConfig] = {
 class TaskConfig(Checked):
     """The task phase: Algorithm 1. The defaults are the paper's, where it gives them."""
 
-    agent: str = "cobra"  # the agent that learns: a name in AGENTS of phases/task.py
+    agent: str = "cobra"  # the agent that learns: a name in AGENTS of agents/registry.py
     reward: RewardConfig = dataclasses.field(default_factory=RelationConfig)
     planner: str = "one_step"  # the planner that chooses actions: a name in PLANNERS of agents/planners.py
     proposals: Batch = 128  # B: number of actions that the planner proposes

@@ -90,11 +90,12 @@ class Problem(Checked):
     exploration_policy: bool = True  # otherwise the planner proposes uniformly random actions
     env: str | None = None  # module:name or file.py:name of a user's environment
 
-    def name(self, value: bool = False, agent: str = "") -> str:
-        """Return the name of its run folder; `value`: values are learnt; `agent`: the agent, if it is not COBRA."""
+    def name(self, value: bool = False, agent: str = "cobra") -> str:
+        """Return the name of its run folder; `value`: values are learnt; `agent`: left out if COBRA."""
         options = {"released": self.variant == "released", "sparse": self.sparse}
         options |= {("reward", "value")[value]: value != self.sparse, "uniform": not self.exploration_policy}
-        return "-".join([self.task, *([agent] if agent else []), *(name for name, chosen in options.items() if chosen)])
+        by = [] if agent == "cobra" else [agent]
+        return "-".join([self.task, *by, *(name for name, chosen in options.items() if chosen)])
 
     def environments(self) -> dict[str, Environment]:
         """Return the environments by mode: "train" to learn in, "test" for the robustness test."""

@@ -10,12 +10,15 @@ import equinox as eqx
 import jax
 
 from cobra_rl.bounds import Width, conform, from_json
+from cobra_rl.cache import keep_compilations
 from cobra_rl.models.vision import VisionModel
 from cobra_rl.models.world import EXPLORATIONS, TRANSITIONS, VISIONS, Kind, WorldModel, name_of, sizes_of
 from cobra_rl.runtime import storage
 from cobra_rl.runtime.run import Weights
 from cobra_rl.runtime.typed import to_json
 from cobra_rl.runtime.weights import WeightsError, load_weights, read_config, sha256
+
+keep_compilations()
 
 WEIGHTS = Path(__file__).parent / "weights"
 SHIPPED = WEIGHTS / "world"

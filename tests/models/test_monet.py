@@ -11,10 +11,13 @@ from scipy import special, stats
 
 from cobra_rl import spriteworld
 from cobra_rl.config import VISION
+from cobra_rl.environments import fewer_sprites
 from cobra_rl.models import attention
 from cobra_rl.models.component import BroadcastDecoder
 from cobra_rl.models.monet import Monet, MonetConfig
+from cobra_rl.models.nets import space_to_depth
 from cobra_rl.models.vision import PLACE, LossWeights
+from cobra_rl.worlds import load_world
 
 KEY = jax.random.key(0)  # keys are values: nothing that a test draws changes what another draws
 SMALL = {
@@ -124,6 +127,28 @@ def test_a_glimpse_takes_nothing_outside_its_window():
     assert rows.max() <= 10 + 16
     assert columns.max() <= 10 + 16
     assert rows.min() == 0
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_to_stop_when_nothing_is_left_to_see_changes_nothing(most):
+    """Beside the recurrence with all its glimpses, written out, in scenes with few sprites; the last slot is empty."""
+    vision = load_world().vision
+    attend, slots, env = vision.attention, vision.config.slots, fewer_sprites(spriteworld.make("exploration"), most)
+    frames = jax.jit(lambda keys: jax.lax.map(lambda key: env.draw(env.initial(key)), keys))(jax.random.split(KEY, 4))
+    x = vision._preprocess(frames)
+    logit = attend.background(space_to_depth(x, 2))
+    log_masks, log_scope, take = [jax.nn.log_sigmoid(logit)], jax.nn.log_sigmoid(-logit), eqx.filter_jit(attend._take)
+    for _ in range(slots - 2):
+        log_mask, log_scope = take(x, log_scope, None)
+        log_masks.append(log_mask)
+    full = jnp.exp(jnp.stack([*log_masks, log_scope], axis=1))
+    masks = vision.masks(frames)
+    assert np.all(masks[:, most + 2 : -1] < 1e-9)  # it stopped: at most one glimpse more than sprites
+    held = np.asarray(full.max((2, 3)) > 0.5)
+    np.testing.assert_allclose(np.asarray(masks)[held], np.asarray(full)[held], atol=1e-6)
+    posterior = eqx.filter_jit(lambda mask: vision._posterior(x, mask)[0])
+    latents = np.stack([posterior(full[:, k]) for k in range(slots)], axis=1)
+    np.testing.assert_allclose(vision.encode(frames), latents, atol=1e-5)
 
 
 def test_only_our_decoder_says_where_a_slot_is(model):

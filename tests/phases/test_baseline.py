@@ -25,7 +25,7 @@ from cobra_rl.phases import solving
 from cobra_rl.phases.baseline import POINTS, BaselinePhase, prepare_baseline
 from cobra_rl.play import mind
 from cobra_rl.play.house import House
-from cobra_rl.players import BaselinePlayer, learnt_seeds, load_player, player_settings
+from cobra_rl.players import OtherPlayer, learnt_seeds, load_player, player_settings
 from cobra_rl.runtime.folder import OtherRun
 from cobra_rl.show.figures import tasks
 from cobra_rl.show.runs import read_runs
@@ -209,7 +209,7 @@ def test_the_command_leaves_a_result_a_curve_and_a_film(runs, debug_world):
     assert "samples of the policy" in (out / "learning_curve.txt").read_text()
     assert json.loads((out / "result.json").read_text())["agent"] == "mpo_handheld"
     player = load_player(out)
-    assert isinstance(player, BaselinePlayer)
+    assert isinstance(player, OtherPlayer)
     assert player.name == f"{TASK}-mpo_handheld"
     assert player.world.sizes.slots == 3  # the run brought its own world along
     assert learnt_seeds(out) == [0]

@@ -4,6 +4,11 @@ import time
 
 from cobra_rl.runtime import words
 from cobra_rl.runtime.words import working
+from toy import Toy, train
+
+
+def test_nobody_waits_more_than_five_seconds_for_a_word():
+    assert words.AGAIN_EVERY < 5.0
 
 
 def test_without_a_terminal_something_long_is_said_at_once_and_again(capsys, monkeypatch):
@@ -30,3 +35,14 @@ def test_in_a_terminal_a_line_moves_and_is_gone_at_the_end(monkeypatch):
         assert "filming [a]" in sys.stdout.getvalue()
         assert "4/9" in sys.stdout.getvalue()
     assert sys.stdout.getvalue().endswith("\x1b[?25h\r\x1b[1A\x1b[2K")
+
+
+def test_a_run_that_takes_long_to_prepare_says_so_again(tmp_path, capsys, monkeypatch):
+    class Slow(Toy):
+        def init(self):
+            time.sleep(0.3)
+            return super().init()
+
+    monkeypatch.setattr(words, "AGAIN_EVERY", 0.1)
+    train(tmp_path, Slow)
+    assert capsys.readouterr().out.startswith("toy: preparing\ntoy: preparing 0 s\n")

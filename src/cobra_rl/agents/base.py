@@ -54,6 +54,7 @@ class Agent(Learner, Protocol):
     def observe(self, frozen: Any, image: UInt8[Array, "H W 3"]) -> Any: ...  # COBRA: slots
     # Choose an action while learning
     def explore(self, frozen: Any, state: Any, observation: Any, key: PRNGKeyArray) -> Float[Array, " A"]: ...
+    def restore(self, frozen: Any, tree: Any) -> Params: ...  # what `policy` needs, from the tree of saved `weights`
     # Remember a step and learn from it; return the new state and metrics
     def update(self, frozen: Any, state: Any, experience: Experience, key: PRNGKeyArray) -> tuple[Any, dict]: ...
 

@@ -161,6 +161,10 @@ class Cobra:
         """Return the predictor's weights, to be saved."""
         return reward_weights(state.predictor, frozen)
 
+    def restore(self, frozen: WorldModel, tree: Reward) -> CobraParams:
+        """Return world model and saved predictor."""
+        return CobraParams(frozen, tree)
+
     def observe(self, frozen: WorldModel, image: UInt8[Array, "H W 3"]) -> Float[Array, "K M"]:
         """Encode a picture to slots."""
         return frozen.encode(image[None])[0]

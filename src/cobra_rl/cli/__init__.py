@@ -65,9 +65,6 @@ def _run(words: list[str], debug: bool) -> int:
             if _split(words)[0] in TRAINING:
                 use_huge_pages()
             command = parse(words)
-            from cobra_rl.runtime.cache import keep_compilations
-
-            keep_compilations()
         command.run()
     except signals.Stopped as stop:
         print(stop, file=sys.stderr)

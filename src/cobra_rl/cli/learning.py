@@ -68,12 +68,10 @@ class Learning(ABC):
     def show(self, result: dict[str, Any], solving: Solving) -> None:
         """Print the results of a run, draw its learning curve, film its agent, and print the paths of the files."""
         print_result(result)
-        shown, folder = f"Result: {solving.folder / 'result.json'}", solving.folder
-        if getattr(solving.config, "agent", "cobra") == "cobra":  # `load_player` knows no others
-            with working("Drawing the learning curve and filming the agent"):
-                curve, film = report_run(result, folder, load_player(folder), solving.problem.environments())
-            shown += f"\nLearning curve: {curve}\nFilm: {film}"
-        print(shown)
+        folder = solving.folder
+        with working("Drawing the learning curve and filming the agent"):
+            curve, film = report_run(result, folder, load_player(folder), solving.problem.environments())
+        print(f"Result: {folder / 'result.json'}\nLearning curve: {curve}\nFilm: {film}")
 
     def placed(self, name: str) -> str:
         """Append the preset to the name of a run, unless it is the default."""

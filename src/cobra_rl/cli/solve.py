@@ -48,7 +48,7 @@ class Solve(Learning):
         name = task or str(self.env).rpartition(":")[2]
         problem = Problem(name, self.variant, self.sparse, self.exploration_policy, absolute_env(self.env))
         config = self._config()
-        folder = out or Path("runs", "solve", self.placed(problem.name(config.value)))
+        folder = out or Path("runs", "solve", self.placed(problem.name(config.value, config.agent)))
         steps = self.steps or (SUITE[task].steps if task else OWN_STEPS)
         where = {"world_folder": self.world, "command": command_line(), "check_every": self.check_every}
         return prepare(config, load_world(self.world), problem, folder, self.seed_range(), steps, self.final, **where)

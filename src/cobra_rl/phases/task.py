@@ -1,6 +1,6 @@
 """Phase 3, task: an environment with reward -> a reward predictor. Each seed is a run of its own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from cobra_rl.agents.base import Agent, Playing, begin
 from cobra_rl.agents.base import step as take_step
-from cobra_rl.agents.cobra import Cobra
+from cobra_rl.agents.registry import make_agent
 from cobra_rl.config import TaskConfig
 from cobra_rl.environments import Problem
 from cobra_rl.models.world import WorldModel
@@ -18,8 +18,6 @@ from cobra_rl.phases.schedules import check_memory
 from cobra_rl.phases.solving import SeedPhase, Solving
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.worlds import find_world
-
-AGENTS: Mapping[str, Callable[[Any], Agent]] = {"cobra": Cobra}  # to add an agent, add a line here
 
 
 @dataclass
@@ -47,17 +45,16 @@ class AgentSolving(Solving):
     world: WorldModel
 
     def __post_init__(self):
-        if self.config.agent not in AGENTS:
-            raise ValueError(f"There is no agent {self.config.agent!r}; choose one of {', '.join(AGENTS)}.")
+        agent = make_agent(self.config)  # refuses an unknown one before any work is done
         super().__post_init__()
-        world, side, agent = self.world, self.world.sizes.image, AGENTS[self.config.agent](self.config)
+        world, side = self.world, self.world.sizes.image
         image = jnp.zeros((side, side, 3), jnp.uint8)
         check_memory(lambda: agent.init(jax.random.key(0), world, agent.observe(world, image)), "--config.memory")
 
     def phase(self, seed: int, title: str) -> TaskPhase:
         """Make the phase that trains one seed."""
         world = self.world if self.problem.exploration_policy else self.world.without_policy()
-        agent, cap = AGENTS[self.config.agent](self.config), self.config.reward_cap
+        agent, cap = make_agent(self.config), self.config.reward_cap
         return TaskPhase(agent, self.train_env, world, seed, self.steps, title, cap, self.check_every)
 
 

@@ -5,13 +5,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+import jax
+
 from cobra_rl.agent import TASKS as SHIPPED_AGENTS
 from cobra_rl.agent import Agent
 from cobra_rl.agents.base import Params, Policy
 from cobra_rl.config import TaskConfig
 from cobra_rl.models.reward import Reward
 from cobra_rl.models.world import WorldModel
-from cobra_rl.players import load_player, player_settings
+from cobra_rl.players import is_world, load_player, player_settings
 from cobra_rl.spriteworld.env import Spriteworld
 from cobra_rl.worlds import find_world, world_sha256
 
@@ -56,7 +58,7 @@ class House:
     def load(self, name: str, mode: str) -> Chosen:
         """Load an agent by its name, with the environment that it learnt in; no other name leads anywhere.
 
-        This is the one place that knows kinds of agents: a kind without a reward predictor is a `Chosen` without wish.
+        An agent without a reward predictor is a `Chosen` without wish.
         """
         if name not in self.agents():
             raise ValueError(f"There is no agent {name!r} here.")
@@ -72,6 +74,7 @@ class House:
         used, world = agent.world, self.world
         if used is not None and used.exploration is None:
             world = world.without_policy()
-        params = agent.params._replace(world=None if used is None else world)  # one world in memory and compiled code
+        # One world in memory and compiled code
+        params = jax.tree.map(lambda part: world if is_world(part) else part, agent.params, is_leaf=is_world)
         wish = Wish(agent.predictor, agent.config) if isinstance(agent, Agent) else None
         return Chosen(env, world, agent.policy, params, wish)

@@ -22,7 +22,7 @@ from cobra_rl.runtime.folder import locked
 from cobra_rl.runtime.log import LOG, RunLog
 from cobra_rl.runtime.signals import Stopped, StopRequested
 from cobra_rl.runtime.weights import is_saved, save_weights
-from cobra_rl.runtime.words import warn
+from cobra_rl.runtime.words import warn, working
 
 CHECKPOINTS = "checkpoints"
 
@@ -87,17 +87,8 @@ def run(phase: Phase, folder: Path) -> Any:
     """
     saved = folder / CHECKPOINTS
     with locked(saved), StopRequested(lambda text: print(text, flush=True)) as stop, _explained(saved):
-        print(f"{phase.title}: preparing", flush=True)
-        known = checkpoint.checkpoints(saved)
-        # Only an outline of the state is there while it is read: a replay takes as much memory as all the rest.
-        if restored := checkpoint.restore(saved, storage.outline(phase.init())) if known else None:
-            step, state, meta = restored
-            phase.notes.update(meta["notes"])
-            _make_again(phase, folder, state, step)
-        else:
-            if known:
-                _say_that_all_is_lost(folder)
-            step, state, meta = 0, phase.init(), {"seconds": 0.0}
+        with working(f"{phase.title}: preparing"):
+            step, state, meta = _prepared(phase, folder)
         if step >= phase.steps:
             print(f"{phase.title}: finished, {step:,} steps are done in {folder}", flush=True)
             return state
@@ -106,6 +97,21 @@ def run(phase: Phase, folder: Path) -> Any:
         with RunLog(folder, phase.steps, phase.title, step, phase.columns) as log:
             stop.say = log.say
             return _Loop(phase, folder, log, stop, time.monotonic() - meta["seconds"]).run(state, step)
+
+
+def _prepared(phase: Phase, folder: Path) -> tuple[int, Any, Mapping[str, Any]]:
+    """Return step, state and records of the newest intact checkpoint, or those before the first step."""
+    saved = folder / CHECKPOINTS
+    known = checkpoint.checkpoints(saved)
+    # Only an outline of the state is there while it is read: a replay takes as much memory as all the rest.
+    if restored := checkpoint.restore(saved, storage.outline(phase.init())) if known else None:
+        step, state, meta = restored
+        phase.notes.update(meta["notes"])
+        _make_again(phase, folder, state, step)
+        return step, state, meta
+    if known:
+        _say_that_all_is_lost(folder)
+    return 0, phase.init(), {"seconds": 0.0}
 
 
 def _make_again(phase: Phase, folder: Path, state: Any, step: int) -> None:

@@ -9,7 +9,7 @@ from time import monotonic
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-AGAIN_EVERY = 15.0  # seconds between two plain lines about the same thing
+AGAIN_EVERY = 4.0  # seconds between two plain lines about the same thing: nobody should think that it hangs
 
 
 class SteadyConsole(Console):
@@ -26,7 +26,7 @@ def warn(text: str) -> None:
 
 @contextmanager
 def working(text: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Show that something is under way: a line that moves in a terminal, else a plain line at once and now and then.
+    """Show that something is under way: a line that moves in a terminal, else a plain line at once and every 4 s.
 
     Args:
         text: what is being done, such as "filming".

@@ -51,7 +51,7 @@ def watch(
         if world is not None:
             image = np.asarray(env.draw(state))[None]
             row.append(enlarged(colored_masks(np.asarray(world.masks(image)))[0], size))
-            if isinstance(agent, Agent):  # a baseline does not imagine
+            if isinstance(agent, Agent):  # others do not imagine
                 slots = world.encode(image)
                 after = slots if action is None else world.imagine(slots, action[None]).slots
                 row.append(enlarged(np.asarray(world.decode(after).image[0]), size))

@@ -77,7 +77,9 @@ def _read_run(folder: Path) -> RunLine:
 def _what(settings: Mapping[str, Any]) -> str:
     if settings["phase"] not in SEEDED:
         return f"{settings['phase']}, seed {settings.get('seed')}"
-    seeds, by = settings.get("seed_count", 1), f"{settings['agent']}, " if settings["phase"] == "baseline" else ""
+    agent = settings.get("agent") or settings.get("config", {}).get("agent", "cobra")
+    seeds = settings.get("seed_count", 1)
+    by = "" if agent == "cobra" else f"{agent}, "
     return f"{by}{settings['problem']['task']}, {seeds} seed{'s' * (seeds != 1)}".replace("_", " ")
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -13,9 +13,9 @@ from cobra_rl.evaluation.statistics import Summary, or_never, summary
 from cobra_rl.evaluation.task import CONTEXT, recent_success
 from cobra_rl.spriteworld.names import MODES, SUITE
 
-AgentName = Literal["cobra", "mpo_handheld", "mpo_policy", "mpo_features", "mpo_raw"]
-AGENTS: tuple[str, ...] = get_args(AgentName)
-BASELINES = {name: f"baseline-{name}" for name in AGENTS[1:]}  # as `read_suite` calls them
+BASELINES = {  # as `read_suite` calls them
+    name: f"baseline-{name}" for name in ("mpo_handheld", "mpo_policy", "mpo_features", "mpo_raw")
+}
 
 Record = Mapping[str, Any]  # a file as JSON has it
 Number = Annotated[int, Bounds(0, 10**9)]
@@ -69,7 +69,7 @@ class TaskResult(Checked):
     checked: bool  # whether it says from when on the greedy agent kept to 90 %
     context: dict[str, ByMode]  # "random" and "bound": their success
     seeds: tuple[SeedResult, ...]
-    agent: AgentName = "cobra"
+    agent: str = "cobra"  # COBRA, one of `BASELINES`, or an agent of the user's own
     replay_ratio: NonNegative = 0.0  # of a baseline: transitions drawn for learning per environment step
 
     @property
@@ -113,7 +113,7 @@ def task_result(record: Record | TaskResult, source: str = "") -> TaskResult:
         return record
     if not record.get("seeds"):
         raise ValueError("it holds no seeds")
-    problem, seeds = record["problem"], record["seeds"]
+    problem, seeds, config = record["problem"], record["seeds"], record.get("config", {})
     compared = conform(dict[str, dict[str, float]], record.get("context", {}), "its context")
     context = {name: {mode: compared[name][mode] for mode in MODES} for name in CONTEXT if name in compared}
     return TaskResult(
@@ -128,8 +128,8 @@ def task_result(record: Record | TaskResult, source: str = "") -> TaskResult:
         "steps_to_90_kept" in seeds[0],
         context,
         tuple(_seed_result(seed) for seed in seeds),
-        record.get("agent", "cobra"),
-        record["config"]["replay_ratio"] if "agent" in record else 0.0,
+        record.get("agent") or config.get("agent", "cobra"),  # only baselines have it at the top
+        config.get("replay_ratio", 0.0),
     )
 
 

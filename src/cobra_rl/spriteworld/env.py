@@ -12,6 +12,7 @@ from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from cobra_rl.bounds import Bounds, conform
+from cobra_rl.cache import keep_compilations
 from cobra_rl.spriteworld.actions import ACTION_SIZE, check_action, select_move
 from cobra_rl.spriteworld.base import Image, TimeStep
 from cobra_rl.spriteworld.names import MODES, TASKS, VARIANTS
@@ -20,6 +21,8 @@ from cobra_rl.spriteworld.scenes import SceneSampler
 from cobra_rl.spriteworld.sprites import SHAPES, Sprites, contains, front_most, sprites_from_factors
 from cobra_rl.spriteworld.suite import IMAGE_SIZE, EnvSpec, env_spec, one_of
 from cobra_rl.spriteworld.tasks import GoalMark
+
+keep_compilations()
 
 Pixels = Annotated[int, Bounds(1, 4096)]  # height and width of a picture
 

@@ -136,5 +136,5 @@ def _budget(bars: Suite) -> dict[str, str]:
 
 def replay_ratios(bars: Suite) -> str:
     """Write how many transitions baselines drew for learning per environment step."""
-    baselines = (result for of in bars.values() for result in of.values() if result.agent != "cobra")
+    baselines = (result for of in bars.values() for result in of.values() if result.agent in BASELINES)
     return span((result.replay_ratio for result in baselines), "{:g}".format)

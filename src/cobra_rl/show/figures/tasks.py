@@ -70,7 +70,8 @@ def solving(_: WorldModel, results: Path, agents: Agents | None = None) -> Drawn
 def learning_curve(result: TaskResult) -> Drawn:
     """Draw the learning curve of a finished run of a task."""
     figure = Figure(figsize=(4.6, 2.8), layout="constrained")
-    axes, color, name = figure.subplots(), COLORS[result.agent], LABELS[result.agent]
+    axes, name = figure.subplots(), LABELS.get(result.agent, result.agent)
+    color = COLORS.get(result.agent, COLORS["cobra"])
     for seed in result.seeds:
         axes.plot(*seed.curve, color=color, linewidth=1.2, alpha=0.8)
         if seed.steps_to_90 is not None:

@@ -1,4 +1,8 @@
-"""Where compiled code is kept from one process to the next."""
+"""Where compiled code is kept from one process to the next.
+
+The command line, the environments, the phases and `Agent` all import `spriteworld/env.py` or `worlds.py`, which call
+this. Where code is found again, first steps take a third of the time. JAX_ENABLE_COMPILATION_CACHE=0 switches it off.
+"""
 
 import os
 from pathlib import Path
