@@ -26,7 +26,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from cobra_rl import cli, config, spriteworld
-from cobra_rl.agent import Agent, TaskSettings, WorldUsed
+from cobra_rl.agent import Agent
 from cobra_rl.environments import Problem
 from cobra_rl.models.exploration import ExplorationConfig
 from cobra_rl.models.monet import MonetConfig
@@ -34,6 +34,7 @@ from cobra_rl.models.reward import ObjectConfig, RelationConfig
 from cobra_rl.models.transition import LawConfig, TransitionConfig
 from cobra_rl.models.world import make_vision
 from cobra_rl.players import BaselineSettings, player_settings
+from cobra_rl.records import TaskSettings, WorldUsed
 from cobra_rl.runtime.storage import write_json
 from cobra_rl.runtime.typed import to_json
 from cobra_rl.runtime.weights import WEIGHTS, WeightsError, load_weights, read_config

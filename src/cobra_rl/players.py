@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from cobra_rl.agent import Agent, RunSettings, TaskSettings, WorldUsed, recorded, world_of
+from cobra_rl.agent import Agent
 from cobra_rl.agents.base import Policy
 from cobra_rl.agents.mpo import MpoParams, mpo_policy
 from cobra_rl.agents.registry import make_agent
@@ -20,6 +20,7 @@ from cobra_rl.environments import Problem
 from cobra_rl.models.actor_critic import ActorCritic
 from cobra_rl.models.transition import Sizes
 from cobra_rl.models.world import WorldModel
+from cobra_rl.records import RunSettings, TaskSettings, WorldUsed, recorded, world_of
 from cobra_rl.runtime.run import Weights
 from cobra_rl.runtime.typed import to_json
 from cobra_rl.runtime.weights import CONFIG, WEIGHTS, load_weights, read_config
