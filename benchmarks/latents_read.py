@@ -1,0 +1,69 @@
+"""Which latents the reward predictors of finished runs read: the norms of their weights in the first layer.
+
+    .venv/bin/python benchmarks/latents_read.py runs/solve [--out results/latents_read.json]
+
+The norms of R_thing and of R_pair are relative to the largest of that network, and medians over the seeds of a run.
+`pairs` is the share of pairs in how the prediction R = Q + P varies over scenes that the agent comes to:
+E|P - EP| / (E|P - EP| + E|Q - EQ|), a median over seeds too.
+"""
+
+import argparse
+from pathlib import Path
+
+import jax
+import numpy as np
+from record import show, write
+
+from cobra_rl.agent import Agent
+from cobra_rl.evaluation.task import visited
+from cobra_rl.models.reward import ObjectReward
+from cobra_rl.spriteworld import REWARDED, Spriteworld, make
+
+SCENES = 128
+SEED = 1920  # of the episodes whose scenes are looked at
+
+
+def norms(net) -> np.ndarray:
+    """Return the norm of each latent's weights in the first layer, relative to the largest."""
+    each = np.linalg.norm(np.asarray(net.layers[0].weight), axis=1)
+    return each / each.max()
+
+
+def share_of_pairs(agent: Agent, predictor: ObjectReward, env: Spriteworld) -> float:
+    """Return the share of pairs in what the agent predicts of the scenes that it comes to."""
+    states = visited(agent.policy, agent.params, env, SCENES, SEED)
+    things, pairs = predictor.parts(agent.world.encode(jax.vmap(env.draw)(states)))
+    sizes = [float(np.abs(part - np.mean(part)).mean()) for part in (np.asarray(things), np.asarray(pairs))]
+    return sizes[1] / sum(sizes)
+
+
+def read(run: Path) -> dict[str, float]:
+    """Return the medians over the seeds of a run, by the names of the latents."""
+    settings = Agent.settings(run)
+    seeds = range(settings.first_seed, settings.first_seed + settings.seed_count)
+    agents = [Agent.load(run, seed) for seed in seeds]
+    predictors = [agent.predictor for agent in agents if isinstance(agent.predictor, ObjectReward)]
+    if len(predictors) < len(agents):
+        raise ValueError(f"{run} has another predictor than ObjectReward.")
+    env, names = make(settings.problem.task, variant=settings.problem.variant), agents[0].world.vision.latent_names
+    shares = [share_of_pairs(agent, predictor, env) for agent, predictor in zip(agents, predictors, strict=True)]
+    rows = {"pairs": float(np.median(shares))}
+    for part in ("thing", "pair"):
+        medians = np.median([norms(getattr(predictor, part)) for predictor in predictors], axis=0)
+        rows |= {f"{part}: {name}": float(value) for name, value in zip(names, medians, strict=True)}
+    return rows
+
+
+def main() -> None:
+    """Read all runs, print a table, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path, help="the --out of `cobra solve all`")
+    parser.add_argument("--out", type=Path, default=Path("results", "latents_read.json"))
+    options = parser.parse_args()
+    figures = {task: read(options.runs / task) for task in REWARDED}
+    show(figures)
+    write(options.out, figures=figures)
+
+
+if __name__ == "__main__":
+    main()
