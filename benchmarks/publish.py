@@ -11,6 +11,7 @@ the rows of that world beside the others are written, once all worlds have one.
 
 import argparse
 import shutil
+import sys
 from pathlib import Path
 
 from cobra_rl.agent import TASKS
@@ -33,8 +34,10 @@ def write_row(page: str, section: str, row: str) -> None:
     """Put a row of a task in the place of the one that a section has for it."""
     before, heading, after = Path(page).read_text().partition(f"{section}\n")
     lines, title = after.splitlines(), row.split(" | ")[0]
-    number = next(number for number, line in enumerate(lines) if line.startswith(f"{title} |"))
-    lines[number] = row
+    numbers = [number for number, line in enumerate(lines) if line.startswith(f"{title} |")]
+    if not numbers:
+        sys.exit(f"{page} has no row {title!r} below {section!r}; write one by hand first.")
+    lines[numbers[0]] = row
     Path(page).write_text(before + heading + "\n".join(lines) + "\n")
 
 
