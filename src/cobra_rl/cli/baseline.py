@@ -42,7 +42,7 @@ class Baseline(Learning):
         self.learn(self.task, self.out)
 
     def folder_name(self, task: str) -> str:
-        """Return the name of a task's folder below --out, for `all`; it names the baseline: all may share --out."""
+        """Return the name of a task's folder below --out, for `all`; baselines may share --out."""
         return f"{task}-{self.chosen().name}"
 
     def chosen(self) -> BaselineConfig:

@@ -1,4 +1,4 @@
-"""`cobra play`: the page in the browser."""
+"""`cobra play`: an interactive page in the browser."""
 
 import re
 import threading

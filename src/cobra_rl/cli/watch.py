@@ -37,7 +37,7 @@ class Watch:
     out: Film | None = None  # Output file. Default: runs/watch/TASK-MODE.gif.
 
     def run(self) -> None:
-        """Film, and say where the film lies."""
+        """Film, and print the path of the film."""
         agent, problem = self._agent()
         path = self.out or Path("runs", "watch", f"{agent.name}-{self.mode}.gif")
         env = problem.environments()[self.mode]
@@ -83,7 +83,7 @@ class PlayRandom:
     out: Film | None = None  # Output file. Default: a file under runs/play-random/.
 
     def run(self) -> None:
-        """Film, and say where the film lies."""
+        """Film, and print the path of the film."""
         if (pixels := self.steps * self.size**2) > PIXELS:
             asked = f"--steps {self.steps} of --size {self.size} are {pixels:,} pixels"
             raise ValueError(f"{asked}; a film holds at most {PIXELS:,}: take fewer steps or a smaller size.")

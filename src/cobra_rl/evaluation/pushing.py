@@ -160,8 +160,8 @@ def _pixel_errors(world: WorldModel, slots: Slots, images: Images) -> Float[np.n
 def error_correlation(looked: Looked, curious: bool, seed: int = 0) -> tuple[float, float]:
     """Correlate e_pred with L_T on fresh transitions of curious or uniform actions, and return the ceiling beside it.
 
-    Nobody can know the motion noise: the ceiling is the correlation of L_T with its mean over the noise, the root of
-    that between two transitions that differ in the noise alone.
+    The motion noise cannot be predicted: the ceiling is the correlation of L_T with its mean over the noise, the root
+    of that between two transitions that differ in the noise alone.
     """
     key, world, env = jax.random.key(seed), looked.world, looked.env
     uniform = np.random.default_rng(seed).random((len(looked.slots), env.action_size)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Measures of the task phase: success of greedy episodes, the window of 90 %, and policies to compare with."""
+"""Metrics of the task phase: success of greedy episodes, the 90 % criterion, and reference policies."""
 
 import dataclasses
 import functools
@@ -58,7 +58,7 @@ class Turn(NamedTuple):
 
 
 def play_episodes(policy: Policy, params: Any, env: Environment, episodes: int, seed: int) -> Played:
-    """Play episodes, each to its end; what happens in one is decided by `seed`, and not by how many are played."""
+    """Play episodes, each to its end; an episode depends on `seed` and its number, not on how many are played."""
     played = Played(np.zeros(episodes, bool), np.zeros(episodes), np.zeros(episodes, int))
     turns, left = _turns(policy, params, env, seed, limit=episodes), episodes
     while left:
@@ -99,10 +99,7 @@ def visited(policy: Policy, params: Any, env: Environment, scenes: int, seed: in
 def _turns(
     policy: Policy, params: Any, env: Environment, seed: int, limit: int, together: int = SIDE_BY_SIDE
 ) -> Iterator[Turn]:
-    """Take steps without end in all episodes that are played together, no more than there are.
-
-    Where one of the first `limit` episodes ends, the next that nobody plays yet takes its place.
-    """
+    """Step up to `together` episodes in parallel; a finished one is replaced until `limit` have begun."""
     (begin, look, advance), act = _compiled(env), eqx.filter_jit(policy.act)  # `act` is compiled once for all tasks
     key, numbers = jax.random.key(seed), jnp.int32(limit)
     playing = begin(key, min(limit, together))

@@ -1,4 +1,4 @@
-"""The folder of a run: who may write into it, and what it was asked for."""
+"""Run folders: locking, and recording and comparing settings."""
 
 import fcntl
 import os
@@ -25,14 +25,14 @@ class OtherRun(ValueError):
 def open_run(
     folder: Path, settings: Mapping[str, Any], defaults: Mapping[str, Any], free: Sequence[str] = (), command: str = ""
 ) -> Iterator[None]:
-    """Hold a folder for this process, and record what the run was asked for or refuse if it was something else.
+    """Lock the folder; record the settings, or raise OtherRun if they differ from the recorded ones.
 
     Args:
-        folder: the run's folder; it is made.
-        settings: what is asked for, dataclasses or what JSON can hold.
-        defaults: what an older run that lacks an entry is taken to have had.
+        folder: the run's folder; it is created if it is missing.
+        settings: the settings of the run: dataclasses, or values that JSON can hold.
+        defaults: values of settings that the record of an older run lacks.
         free: settings that may change from one call to the next, such as `world.path`; `steps` may only grow.
-        command: what was typed, for the records.
+        command: the command line, to be recorded.
     """
     from cobra_rl import __version__
 
@@ -46,7 +46,7 @@ def open_run(
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process; the lock dies with it. `OtherRun` if another one holds it."""
+    """Lock a folder until the context or the process ends; raise `OtherRun` if another process has locked it."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / LOCK, "ab", buffering=0) as file:
         for patience in (0.1, 0.1, 0.1, None):  # `holder` may have it for a moment
@@ -65,7 +65,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def holder(folder: Path) -> str | None:
-    """Return who holds a folder ("process 7 since ..."), None if nobody does."""
+    """Return which process has locked a folder ("process 7 since ..."), or None."""
     try:
         with open(folder / LOCK, encoding="utf-8", errors="replace") as file:
             try:
@@ -103,7 +103,7 @@ def _refuse_other(folder: Path, begun: Any, wanted: Any, defaults: Any, free: Se
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove what a process that died here was writing: nobody else writes while the folder is held."""
+    """Remove temporary files of a process that died; no other process writes here while the folder is locked."""
     name = re.compile(rf".*\.[0-9a-f]{{8}}{re.escape(storage.UNFINISHED)}")
     for path in folder.rglob(f"*{storage.UNFINISHED}"):
         if name.fullmatch(path.name):

@@ -1,4 +1,4 @@
-"""Weights of a model: a folder with `weights.safetensors` and the `config.json` that says what they are of."""
+"""Weights of a model: a folder with `weights.safetensors` and a `config.json` that describes the model."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ CONFIG = "config.json"
 
 
 class WeightsError(ValueError):
-    """Weights that are not there, or not those asked for; one sentence that names the file."""
+    """Weights are missing, damaged or of another model; one sentence that names the file."""
 
 
 def save_weights(folder: Path, tree: Any, config: dict[str, Any], kind: str) -> None:
@@ -31,7 +31,10 @@ def save_weights(folder: Path, tree: Any, config: dict[str, Any], kind: str) -> 
 
 
 def load_weights(folder: Path, like: Any, kind: str) -> Any:
-    """Return a model like `like` with the weights of a folder; `WeightsError` if missing, damaged or not its own."""
+    """Return a model like `like` with the weights of a folder.
+
+    Raise WeightsError if weights are missing, damaged or of another model.
+    """
     read_config(folder, kind)  # refuses what is of another kind or version
     path = folder / WEIGHTS
     try:

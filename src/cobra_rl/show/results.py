@@ -36,7 +36,7 @@ Stored = dict[str, float | tuple[float, ...] | None]  # `Metrics`, as they are r
 
 
 class Metric(NamedTuple):
-    """How a metric is shown, and what it was to reach, if anything."""
+    """How a metric is shown, and its target, if it has one."""
 
     heading: str
     at_least: float | None = None
@@ -44,7 +44,7 @@ class Metric(NamedTuple):
     is_share: bool = False  # shown in percent
 
     def met_by(self, value: Exact | float) -> bool:
-        """Returns whether a value reaches the target: 9/10 reaches 0.9, which is a little more in binary."""
+        """Returns whether a value reaches the target. Fractions are rounded to floats first: 9/10 reaches 0.9."""
         enough = self.at_least is None or float(value) >= self.at_least
         return enough and (self.at_most is None or float(value) <= self.at_most)
 
