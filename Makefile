@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo play test test-clients test-portable fuzz chaos figures report bench lint format clean
+.PHONY: help demo play test test-clients test-wheel test-portable fuzz chaos figures report bench lint format clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -20,6 +20,9 @@ test: .venv/test  ## all tests
 
 test-clients: .venv/test .venv/clients  ## the environments with Gymnasium, dm_env, RecordVideo and Stable-Baselines3
 	$(BIN)/python -m pytest -m '' tests/test_clients.py tests/spriteworld/test_gym.py
+
+test-wheel: .venv/test  ## build a wheel, install it in a fresh environment and use it in an empty folder; minutes
+	$(BIN)/python -m pytest -m wheel -n 0 -s tests/test_wheel.py
 
 fuzz: .venv/test  ## ten times as many malformed inputs as `make test` tries, at random
 	COBRA_FUZZ=10 $(BIN)/python -m pytest tests/test_fuzz.py

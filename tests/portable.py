@@ -100,7 +100,14 @@ def run(setting: Setting, folder: Path, more: list[str]) -> dict:
     if setting.xla:
         environment["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_max_isa={setting.xla}".strip()
     workers = ["--numprocesses", str(setting.workers), "--dist", "loadfile"] if setting.workers > 1 else ["-n", "0"]
-    command = [python, "-m", "pytest", "-o", "addopts=-q --strict-markers", f"--randomly-seed={setting.seed}"]
+    command = [
+        python,
+        "-m",
+        "pytest",
+        "-o",
+        "addopts=-q --strict-markers -m 'not wheel'",
+        f"--randomly-seed={setting.seed}",
+    ]
     began = time.monotonic()
     done = subprocess.run([*command, *workers, *more], cwd=ROOT, env=environment, text=True, capture_output=True)
     lines = done.stdout.strip().splitlines() or [done.stderr.strip()[-300:]]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -135,6 +136,15 @@ def test_options_explain_themselves(capsys):
     assert "--config.reward.pair" in text
     assert "share of random choices among the proposals" in text
     assert "goal_finding_more_targets" in text
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_help_gives_each_default_once(command, capsys):
+    with pytest.raises(SystemExit):
+        cli.main([*command.split(), "--help"])
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "None" not in shown.partition("config options")[0]  # a field of a configuration may be None
+    assert not re.search(r"Default: ((?! --)[^(])*\. \(default", shown)
 
 
 def test_help_reads_like_a_short_manual(capsys):

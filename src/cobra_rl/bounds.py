@@ -1,9 +1,9 @@
-"""What a value may be, said once beside its type and checked wherever the value is made.
+"""Declares limits in type annotations and checks them whenever a dataclass is created.
 
     batch: Annotated[int, Bounds(1, 4096)] = 16
 
-A `Checked` dataclass checks its fields when it is made. So the command line, a JSON file and Python meet the same
-sentence: what was found, and what it must be instead. This module imports nothing of the package.
+A `Checked` dataclass checks its fields when it is created. The command line, JSON files and Python code therefore get
+the same error message: what was found, and what is allowed. This module imports nothing of the package.
 """
 
 import dataclasses

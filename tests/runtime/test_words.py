@@ -1,4 +1,5 @@
 import io
+import re
 import sys
 import time
 
@@ -17,9 +18,9 @@ def test_without_a_terminal_something_long_is_said_at_once_and_again(capsys, mon
         assert capsys.readouterr().out == "filming\n"
         tell(4)
         seen, deadline = "", time.monotonic() + 30
-        while "filming 4/9 0 s" not in seen and time.monotonic() < deadline:
+        while "filming 4/9" not in seen and time.monotonic() < deadline:
             seen += capsys.readouterr().out
-    assert "filming 4/9 0 s" in seen
+    assert re.match(r"filming 4/9 \d+ s\n", seen)
 
 
 def test_in_a_terminal_a_line_moves_and_is_gone_at_the_end(monkeypatch):
@@ -45,4 +46,4 @@ def test_a_run_that_takes_long_to_prepare_says_so_again(tmp_path, capsys, monkey
 
     monkeypatch.setattr(words, "AGAIN_EVERY", 0.1)
     train(tmp_path, Slow)
-    assert capsys.readouterr().out.startswith("toy: preparing\ntoy: preparing 0 s\n")
+    assert re.match(r"toy: preparing\ntoy: preparing \d+ s\n", capsys.readouterr().out)

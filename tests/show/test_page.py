@@ -130,7 +130,7 @@ def test_what_falls_short_is_said(results):
     record["figures"] |= {"hit_rate": 0.5, "position_error": 0.01}
     (results / "explore.json").write_text(json.dumps(record))
     short = build(results, {}, {}).partition('id="short"')[2]
-    assert '<a href="#curious">clicks on a sprite</a>: 50.0%, asked ≥\u00a070%.' in short
+    assert '<a href="#curious">clicks on a sprite</a>: 50.0%, target ≥\u00a070%.' in short
     assert "position error" not in short
     assert "for uniform actions</a>: 0.792" in short
 

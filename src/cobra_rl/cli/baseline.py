@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 import tyro
 
 from cobra_rl.cli.learning import Learning
-from cobra_rl.cli.options import OutFolder, Steps, TaskOrAll, command_line
+from cobra_rl.cli.options import Maybe, OutFolder, Steps, TaskOrAll, command_line
 from cobra_rl.config import BASELINE, BaselineConfig
 from cobra_rl.environments import Problem
 from cobra_rl.phases.baseline import prepare_baseline
@@ -23,15 +23,15 @@ class Baseline(Learning):
     presets: ClassVar = BASELINE
 
     config: BaselineConfig  # The agent and its training; every field is an option.
-    task: Annotated[TaskOrAll | None, tyro.conf.Positional] = None
+    task: Annotated[Maybe[TaskOrAll], tyro.conf.Positional] = None
     """A task of the suite, or `all` to learn the six tasks one after the other and compare them in a table."""
-    features: Literal["pixels", "slots"] | None = None
+    features: Maybe[Literal["pixels", "slots"]] = None
     """What actor and critic see: pictures (the default), or the world model's slots."""
-    policy: Literal["raw", "deformed"] | None = None
+    policy: Maybe[Literal["raw", "deformed"]] = None
     """Raw actions (the default), or actions deformed by the exploration policy. MPO raw is pixels and raw, and uses no
     world model; MPO handheld is slots and deformed."""
     steps: Steps = 20_000  # Environment steps per seed, rounded up to a multiple of the number of environments.
-    out: OutFolder | None = None
+    out: Maybe[OutFolder] = None
     """Output folder; with `all`, the parent of one folder per task. Default: runs/baseline/TASK-BASELINE[-OPTIONS],
     such as runs/baseline/sorting-mpo_handheld."""
 
@@ -42,7 +42,7 @@ class Baseline(Learning):
         self.learn(self.task, self.out)
 
     def folder_name(self, task: str) -> str:
-        """Return the name of a task's folder below --out, for `all`; it names the baseline: all may share --out."""
+        """Return the name of a task's folder below --out, for `all`; baselines may share --out."""
         return f"{task}-{self.chosen().name}"
 
     def chosen(self) -> BaselineConfig:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import tyro
 
 from cobra_rl.bounds import Bounds
-from cobra_rl.cli.options import Episodes, OutJson, command_line
+from cobra_rl.cli.options import Episodes, Maybe, OutJson, command_line
 from cobra_rl.environments import load_environment
 from cobra_rl.evaluation.explore import evaluate_explore
 from cobra_rl.evaluation.task import greedy_scores
@@ -29,10 +29,10 @@ class EvaluateRun:
 
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The folder of a run of `cobra solve` or `cobra baseline`, such as runs/solve/sorting."""
-    world: Path | None = None
+    world: Maybe[Path] = None
     """New folder of the run's world, if it was moved. Default: the run's copy of it, or its recorded path."""
     episodes: Episodes = 200  # Number of greedy episodes in each mode (train and test).
-    out: OutJson | None = None  # Where to write the metrics as JSON. Default: they are only printed.
+    out: Maybe[OutJson] = None  # Where to write the metrics as JSON. Default: they are only printed.
 
     def run(self) -> None:
         """Measure, print, write."""
@@ -55,12 +55,12 @@ class EvaluateRun:
 class HeldOut:
     """The options of both measurements on held-out scenes."""
 
-    world: Path | None = None  # World to measure, such as runs/explore/laptop-seed0/world. Default: the shipped one.
-    env: str | None = None
+    world: Maybe[Path] = None  # World to measure, such as runs/explore/laptop-seed0/world. Default: the shipped one.
+    env: Maybe[str] = None
     """A Spriteworld of your own, as module:name or file.py:name. Default: the suite's exploration environment."""
     scenes: Annotated[int, Bounds(10, 100_000)] = 1000
     """Number of held-out exploration scenes with up to 6 sprites. Probes are fitted on some and tested on others."""
-    out: OutJson | None = None  # Where to write the metrics as JSON. Default: they are only printed.
+    out: Maybe[OutJson] = None  # Where to write the metrics as JSON. Default: they are only printed.
 
     def environment(self) -> Spriteworld | None:
         """Load the Spriteworld of --env; None stands for the suite's exploration environment."""
@@ -74,7 +74,7 @@ class HeldOut:
 class EvaluateVision(HeldOut):
     """Measure a vision module on held-out scenes: FG-ARI, sprites with a slot of their own, reconstruction, probes."""
 
-    vision: Path | None = None
+    vision: Maybe[Path] = None
     """A vision module instead of a world: a run of `cobra train vision`, or a folder of its weights."""
     suite: bool = False  # Also measure initial scenes of all six tasks, in both modes and both variants.
 

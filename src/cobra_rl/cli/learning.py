@@ -8,6 +8,7 @@ from typing import Any
 from cobra_rl.bounds import Often, Seed
 from cobra_rl.cli.options import (
     Episodes,
+    Maybe,
     OutFolder,
     Preset,
     Runtime,
@@ -29,15 +30,15 @@ from cobra_rl.spriteworld.names import REWARDED
 class Learning(ABC):
     """The options of both commands."""
 
-    world: Path | None = None  # World model: a folder that `cobra train explore` wrote. Default: the shipped one.
+    world: Maybe[Path] = None  # World model: a folder that `cobra train explore` wrote. Default: the shipped one.
     variant: Variant = "paper"  # Rules of the task: the paper's, or those of the released Spriteworld 1.0.2.
     preset: Preset = "laptop"  # debug: for tests; laptop: ours, for two CPU cores; paper: the paper's numbers.
     seeds: Seeds = 1  # Number of random seeds; each trains one agent.
     first_seed: Seed = 0  # First random seed; the others follow it.
     runtime: Runtime = "local"
     """Train the seeds one after the other in this process, or in parallel with Ray (needs the extra [ray])."""
-    workers: Workers | None = None  # Number of seeds that Ray trains in parallel on this machine. Default: 2.
-    address: str | None = None  # Address of a Ray cluster, such as auto; all machines must see the disk of --out.
+    workers: Maybe[Workers] = None  # Number of seeds that Ray trains in parallel on this machine. Default: 2.
+    address: Maybe[str] = None  # Address of a Ray cluster, such as auto; all machines must see the disk of --out.
     final: Episodes = 200  # Greedy evaluation episodes at the end, in each mode (train and test).
     check_every: Often = 0
     """Environment steps between evaluations of the current greedy policy, 100 episodes each. 0: no evaluations."""

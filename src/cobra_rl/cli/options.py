@@ -4,7 +4,7 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import tyro
 from tyro.extras import literal_type_from_choices
@@ -25,6 +25,9 @@ else:
     TaskOrAll = literal_type_from_choices((*REWARDED, "all"))
     WorldOrAll = literal_type_from_choices((*TASKS, "all"))
 
+T = TypeVar("T")
+# An option that may be left out: help says what that means, and shows neither None nor a default.
+Maybe = Annotated[T | None, tyro.conf.DisallowNone, tyro.conf.arg(help_behavior_hint="")]
 Preset = Literal["debug", "laptop", "paper"]
 OutFolder = Annotated[Path, Output(folder=True)]
 OutJson = Annotated[Path, Output(".json")]

@@ -1,4 +1,4 @@
-"""`cobra play`: the page in the browser."""
+"""`cobra play`: an interactive page in the browser."""
 
 import re
 import threading
@@ -10,7 +10,7 @@ from typing import Annotated
 import tyro
 
 from cobra_rl.bounds import Bounds
-from cobra_rl.cli.options import OutFolder
+from cobra_rl.cli.options import Maybe, OutFolder
 from cobra_rl.players import player_settings
 from cobra_rl.worlds import load_world
 
@@ -19,10 +19,10 @@ from cobra_rl.worlds import load_world
 class Play:
     """Open a page in the browser: push sprites, look inside the agent, watch it, and teach it a task of your own."""
 
-    world: Path | None = None  # World model: a folder written by `cobra train explore`. Default: the shipped one.
+    world: Maybe[Path] = None  # World model: a folder written by `cobra train explore`. Default: the shipped one.
     port: Annotated[int, Bounds(0, 65535)] = 8765  # Port on the loopback interface; 0: any free port.
     browser: bool = True  # Open the page in the browser; with --no-browser, only print its address.
-    run_folder: Annotated[Path | None, tyro.conf.arg(name="run")] = None
+    run_folder: Annotated[Maybe[Path], tyro.conf.arg(name="run", help_behavior_hint="")] = None
     """A run of `cobra solve` or `cobra baseline` whose agent can be watched on the page, beside the shipped ones."""
     runs: OutFolder = Path("runs", "play")
     """Folder in which the page saves and finds agents; it has no access to other folders."""

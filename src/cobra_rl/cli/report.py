@@ -8,7 +8,7 @@ import tyro
 from tyro.extras import literal_type_from_choices
 
 from cobra_rl.bounds import Output
-from cobra_rl.cli.options import OutFolder
+from cobra_rl.cli.options import Maybe, OutFolder
 from cobra_rl.show.figures import FIGURES, Agents, agents_of, write
 from cobra_rl.show.page.page import is_current, write_report
 from cobra_rl.show.results import RESULTS
@@ -24,9 +24,10 @@ else:
 class Figures:
     """Draw the paper's figures from a world model and from results; each is a PNG, with its caption beside it."""
 
-    names: Annotated[tuple[FigureName, ...], tyro.conf.Positional] = ()  # Names of the figures. Default: all.
-    world: Path | None = None  # World that the figures are drawn from. Default: the shipped one.
-    results: Path | None = None
+    names: Annotated[tuple[FigureName, ...], tyro.conf.Positional, tyro.conf.arg(help_behavior_hint="")] = ()
+    """Names of the figures. Default: all."""
+    world: Maybe[Path] = None  # World that the figures are drawn from. Default: the shipped one.
+    results: Maybe[Path] = None
     """Folder of results, such as OUT/results of `cobra reproduce`, or of runs: solve/TASK/. Default: the published."""
     out: OutFolder = Path("runs", "figures")  # Output folder.
 
@@ -61,8 +62,8 @@ class Figures:
 class Report:
     """Write all figures, films and tables to a single HTML file that opens in any browser."""
 
-    world: Path | None = None  # World that the figures are drawn from. Default: the shipped one.
-    results: Path | None = None
+    world: Maybe[Path] = None  # World that the figures are drawn from. Default: the shipped one.
+    results: Maybe[Path] = None
     """Folder of results, such as OUT/results of `cobra reproduce`, or of runs: solve/TASK/. Default: the published."""
     figures: OutFolder = Path("runs", "figures")
     """Folder of the figures; missing ones are drawn first, which takes minutes."""

@@ -35,14 +35,16 @@ class Reproduce:
     """debug: minutes; laptop: hours on two CPU cores; paper: the paper's numbers, for a GPU."""
     seeds: options.Seeds = 5  # Number of random seeds per task.
     seed: TrainingSeed = 0  # Random seed of the vision and exploration phases.
-    steps: options.Steps | None = None
+    steps: options.Maybe[options.Steps] = None
     """Rewarded steps per seed. Default: depends on the task, 600 to 2,000; 40 in debug."""
-    final: options.Episodes | None = None  # Greedy evaluation episodes in each mode. Default: 200; 4 in debug.
+    final: options.Maybe[options.Episodes] = None  # Greedy evaluation episodes in each mode. Default: 200; 4 in debug.
 
     runtime: options.Runtime = "local"
     """Train the tasks' seeds one after the other in this process, or in parallel with Ray (needs the extra [ray])."""
-    workers: options.Workers | None = None  # Number of seeds that Ray trains in parallel on this machine. Default: 2.
-    address: str | None = None  # Address of a Ray cluster, such as auto; all machines must see the disk of --out.
+    workers: options.Maybe[options.Workers] = None
+    """Number of seeds that Ray trains in parallel on this machine. Default: 2."""
+    address: options.Maybe[str] = None
+    """Address of a Ray cluster, such as auto; all machines must see the disk of --out."""
 
     def run(self) -> None:
         """Do one part after the other; skip what is done already."""

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 import tyro
 
 from cobra_rl.cli.learning import Learning
-from cobra_rl.cli.options import OutFolder, Steps, TaskOrAll, absolute_env, command_line
+from cobra_rl.cli.options import Maybe, OutFolder, Steps, TaskOrAll, absolute_env, command_line
 from cobra_rl.config import TASK, TaskConfig
 from cobra_rl.environments import Problem
 from cobra_rl.phases.solving import Solving
@@ -26,15 +26,15 @@ class Solve(Learning):
     presets: ClassVar = TASK
 
     config: TaskConfig  # The agent and its training; every field is an option.
-    task: Annotated[TaskOrAll | None, tyro.conf.Positional] = None
+    task: Annotated[Maybe[TaskOrAll], tyro.conf.Positional] = None
     """A task of the suite, or `all` to learn the six tasks one after the other and compare them in a table."""
-    env: str | None = None  # A task of your own, as module:name or file.py:name, instead of one of the suite.
-    steps: Steps | None = None  # Rewarded environment steps per seed. Default: depends on the task, 600 to 2,000.
+    env: Maybe[str] = None  # A task of your own, as module:name or file.py:name, instead of one of the suite.
+    steps: Maybe[Steps] = None  # Rewarded environment steps per seed. Default: depends on the task, 600 to 2,000.
     sparse: bool = False  # Sparse rewards: 1 on success, 0 before.
-    predictor: Literal["reward", "value"] | None = None
+    predictor: Maybe[Literal["reward", "value"]] = None
     """Learn to predict the reward of a scene, or its value. Default: value with --sparse, else reward."""
     exploration_policy: bool = True  # Propose actions by the exploration policy; else uniformly at random (ablation).
-    out: OutFolder | None = None
+    out: Maybe[OutFolder] = None
     """Output folder; with `all`, the parent of one folder per task. Default: runs/solve/TASK[-OPTIONS]."""
 
     def run(self) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from cobra_rl.bounds import Bounds, Count, TrainingSeed
-from cobra_rl.cli.options import OutFolder, Preset, check_ray_options, command_line
+from cobra_rl.cli.options import Maybe, OutFolder, Preset, check_ray_options, command_line
 from cobra_rl.config import EXPLORE, VISION, ExploreConfig, VisionConfig
 from cobra_rl.environments import load_environment
 from cobra_rl.phases import explore, vision
@@ -22,9 +22,9 @@ class Training:
     config: Any
     preset: Preset = "laptop"
     """debug: for tests, in seconds; laptop: for two CPU cores; paper: the paper's numbers, for a GPU."""
-    steps: Count | None = None  # Number of updates, instead of the preset's; schedules are stretched accordingly.
+    steps: Maybe[Count] = None  # Number of updates, instead of the preset's; schedules are stretched accordingly.
     seed: TrainingSeed = 0  # Random seed for weight initialisation and data.
-    env: str | None = None
+    env: Maybe[str] = None
     """An environment of your own, as module:name or file.py:name. Default: the suite's exploration environment."""
 
     def environment(self) -> Any:
@@ -43,7 +43,7 @@ class TrainVision(Training):
     presets: ClassVar = VISION
 
     config: VisionConfig  # The model and its training; every field is an option.
-    out: OutFolder | None = None  # Output folder. Default: runs/vision/PRESET-seedSEED.
+    out: Maybe[OutFolder] = None  # Output folder. Default: runs/vision/PRESET-seedSEED.
 
     def run(self) -> None:
         """Train the module and print where its weights are."""
@@ -60,15 +60,15 @@ class TrainExplore(Training):
     presets: ClassVar = EXPLORE
 
     config: ExploreConfig  # Both networks and their training; every field is an option.
-    policy: Literal["slots", "whole", "random"] | None = None
+    policy: Maybe[Literal["slots", "whole", "random"]] = None
     """Exploration policy of the actors. slots: D_net reads one slot at a time; whole: it reads all at once (the paper);
     random: uniform actions, and only the transition model is trained. Default: the preset's."""
-    vision: Path | None = None
+    vision: Maybe[Path] = None
     """Vision module: a run of `cobra train vision`, a folder of its weights, or a world. Default: the shipped one."""
     runtime: Literal["local", "ray"] = "local"  # Run actors in this process or as Ray processes (extra [ray]).
-    actors: Annotated[int, Bounds(1, 10_000)] | None = None  # Number of actors, with --runtime ray. Default: 2.
-    address: str | None = None  # Address of a Ray cluster, such as auto. Default: Ray starts on this machine.
-    out: OutFolder | None = None
+    actors: Maybe[Annotated[int, Bounds(1, 10_000)]] = None  # Number of actors, with --runtime ray. Default: 2.
+    address: Maybe[str] = None  # Address of a Ray cluster, such as auto. Default: Ray starts on this machine.
+    out: Maybe[OutFolder] = None
     """Output folder; the world model is written to OUT/world. Default: runs/explore/PRESET[-POLICY]-seedSEED."""
 
     def run(self) -> None:

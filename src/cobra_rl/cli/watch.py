@@ -8,7 +8,7 @@ import tyro
 
 from cobra_rl.agent import Agent
 from cobra_rl.bounds import Bounds, Seed
-from cobra_rl.cli.options import Film, Frames, Mode, Task, Variant, WorldOrAll
+from cobra_rl.cli.options import Film, Frames, Maybe, Mode, Task, Variant, WorldOrAll
 from cobra_rl.environments import Problem, load_environment
 from cobra_rl.players import Player, load_player
 from cobra_rl.runtime.words import working
@@ -22,22 +22,22 @@ PIXELS = 300_000_000  # most pixels of a film: about a gigabyte of memory
 class Watch:
     """Film an agent at a task: a GIF of the scene, the slots that it sees and the scenes that it imagines."""
 
-    task: Annotated[Task | None, tyro.conf.Positional] = None
+    task: Annotated[Maybe[Task], tyro.conf.Positional] = None
     """The task whose shipped agent is filmed; not needed with --run."""
     mode: Mode = "train"  # train, or test (the robustness test of the task).
     variant: Variant = "paper"  # Rules that the shipped agent learnt by: the paper's, or those of Spriteworld 1.0.2.
-    run_folder: Annotated[Path | None, tyro.conf.arg(name="run")] = None
+    run_folder: Annotated[Maybe[Path], tyro.conf.arg(name="run", help_behavior_hint="")] = None
     """Film the agent of this run of `cobra solve` or `cobra baseline` at the task that it learnt."""
-    seed_of_run: Annotated[Seed | None, tyro.conf.arg(name="run-seed")] = None
+    seed_of_run: Annotated[Maybe[Seed], tyro.conf.arg(name="run-seed", help_behavior_hint="")] = None
     """Random seed of the run whose agent is filmed. Default: the first."""
-    world: Path | None = None
+    world: Maybe[Path] = None
     """New folder of the run's world, if it was moved. Default: the run's copy of it, or its recorded path."""
     frames: Frames = 60  # Number of frames; when an episode ends, the next begins.
     seed: Seed = 0  # Random seed; the same seed writes the same film.
-    out: Film | None = None  # Output file. Default: runs/watch/TASK-MODE.gif.
+    out: Maybe[Film] = None  # Output file. Default: runs/watch/TASK-MODE.gif.
 
     def run(self) -> None:
-        """Film, and say where the film lies."""
+        """Film, and print the path of the film."""
         agent, problem = self._agent()
         path = self.out or Path("runs", "watch", f"{agent.name}-{self.mode}.gif")
         env = problem.environments()[self.mode]
@@ -69,9 +69,9 @@ class Watch:
 class PlayRandom:
     """Film an environment under random actions: a GIF with arrows for actions and crossed circles for hidden goals."""
 
-    task: Annotated[WorldOrAll | None, tyro.conf.Positional] = None
+    task: Annotated[Maybe[WorldOrAll], tyro.conf.Positional] = None
     """The environment to film; `all` (the default) shows the seven side by side, in both modes."""
-    env: str | None = None  # An environment of your own instead, as module:name or file.py:name.
+    env: Maybe[str] = None  # An environment of your own instead, as module:name or file.py:name.
     mode: Mode = "train"  # train, or test (the robustness test of the task). `all` shows both.
     variant: Variant = "paper"  # Rules of the task: the paper's, or those of the released Spriteworld 1.0.2.
     steps: Frames = 40  # Number of actions; when an episode ends, the next begins.
@@ -80,10 +80,10 @@ class PlayRandom:
     """Width and height of the picture in pixels; with `all`, each environment has half of it."""
     fps: Annotated[float, Bounds(0.1, 100.0)] = 5.0  # Frames per second.
     seed: Seed = 0  # Random seed; the same seed writes the same film.
-    out: Film | None = None  # Output file. Default: a file under runs/play-random/.
+    out: Maybe[Film] = None  # Output file. Default: a file under runs/play-random/.
 
     def run(self) -> None:
-        """Film, and say where the film lies."""
+        """Film, and print the path of the film."""
         if (pixels := self.steps * self.size**2) > PIXELS:
             asked = f"--steps {self.steps} of --size {self.size} are {pixels:,} pixels"
             raise ValueError(f"{asked}; a film holds at most {PIXELS:,}: take fewer steps or a smaller size.")

@@ -1,4 +1,4 @@
-"""Scores of what was learnt by being curious: does it click on things, and does it know what its pushes do?"""
+"""Metrics of the exploration phase: does the policy click on sprites, and does the transition model predict pushes?"""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a slot says about its sprite: probes from slots to factors, and how disentangled the latents are.
+"""Probes that read the factors of a sprite from its slot, and how disentangled the latents are.
 
 Position is read by ridge regression. Hue, saturation, shape and angle are read by small MLPs, one for each factor.
 Axes: S sprites of many scenes (one `Sprites`), each with the slot matched to it, M latents, F factors.
@@ -215,7 +215,7 @@ def _targets(sprites: Sprites) -> dict[str, Float[Array, "S outputs"]]:
 
 
 def _loss(nets: Nets, inputs: Float[Array, "B M"], targets: dict[str, Array]) -> Float[Array, ""]:
-    """The sum over the nets, which share nothing: each learns as if it were alone."""
+    """Sum the losses of the nets, which share no weights: each learns as if it were alone."""
     total = jnp.float32(0.0)
     for name, net in nets.items():
         outputs, target = jax.vmap(net)(inputs), targets[name]

@@ -1,6 +1,6 @@
-"""How easy slots are to want things with: what a straight line reads of them, and how quiet empty slots are.
+"""Linear readability of slots, and noise of empty slots.
 
-A reward predictor sees a few hundred scenes; it learns soon what depends on the latents in a simple way.
+A reward predictor sees only a few hundred scenes, and soon learns rewards that depend on the latents in a simple way.
 """
 
 import numpy as np

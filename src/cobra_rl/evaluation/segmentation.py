@@ -1,4 +1,4 @@
-"""How well slots take a picture apart into its sprites: the foreground's ARI, and sprites alone in a slot.
+"""How well slots segment a picture into its sprites: the foreground's ARI, and the share of sprites alone in a slot.
 
 Shapes, stated once for the module: B scenes, N sprites, K slots, P pixels (or any points). All scores follow from
 how many pixels each sprite has in each slot, `overlap[B, 1 + N, K]`; its row 0 is the background.
@@ -69,7 +69,7 @@ def foreground_ari(overlap: Overlap) -> Float[np.ndarray, " B"]:
 
 
 class Match(NamedTuple):
-    """What became of each sprite."""
+    """How each sprite is segmented, and its slot."""
 
     slot: Int[np.ndarray, "B N"]  # the slot with most of its visible pixels
     counted: Bool[np.ndarray, "B N"]  # at least half of its pixels within the frame are visible

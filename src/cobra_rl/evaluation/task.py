@@ -1,4 +1,4 @@
-"""Measures of the task phase: success of greedy episodes, the window of 90 %, and policies to compare with."""
+"""Metrics of the task phase: success of greedy episodes, the 90 % criterion, and reference policies."""
 
 import dataclasses
 import functools
@@ -132,10 +132,7 @@ def visited(policy: Policy, params: Any, env: Environment, scenes: int, seed: in
 def _turns(
     policy: Policy, params: Any, env: Environment, seed: int, limit: int, together: int = SIDE_BY_SIDE
 ) -> Iterator[Turn]:
-    """Take steps without end in all episodes that are played together, no more than there are.
-
-    Where one of the first `limit` episodes ends, the next that nobody plays yet takes its place.
-    """
+    """Step up to `together` episodes in parallel; a finished one is replaced until `limit` have begun."""
     (begin, look, advance), act = _compiled(env), eqx.filter_jit(policy.act)  # `act` is compiled once for all tasks
     key, numbers = jax.random.key(seed), jnp.int32(limit)
     playing = begin(key, min(limit, together))

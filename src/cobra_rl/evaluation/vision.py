@@ -1,4 +1,4 @@
-"""Scores of a vision module on held-out scenes: decomposition, reconstruction, and what slots say about sprites."""
+"""Metrics of a vision module on held-out scenes: segmentation, reconstruction, and probes of the slots."""
 
 import functools
 import itertools
@@ -52,7 +52,7 @@ class Scenes(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a vision module makes of scenes."""
+    """The output of a vision module for scenes."""
 
     slots: Float[np.ndarray, "B K M"]
     attention: Int[np.ndarray, "B rows K"]  # see `count_overlap`

@@ -1,1 +1,1 @@
-"""Where things run and what survives: checkpoints, shipped weights, logs, signals."""
+"""What runs need apart from models: checkpoints, weights, logs, signals, replay, actors."""

@@ -1,4 +1,4 @@
-"""Actors play and hand over transitions, for any environment and any policy.
+"""Actors step environments with a policy and collect transitions, for any environment and policy.
 
 What playing means is given by two pure functions, `begin` and `play`. Their `parts` are a pytree of what they need
 beside the policy, such as the weights of the vision module: as an argument it is not compiled in as a constant.
@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 
 class Collected(NamedTuple):
-    """What actors bring."""
+    """The transitions that actors collected."""
 
     transitions: Any  # a pytree of arrays with a leading axis
     hits: Float[Array, "..."]  # share of actions that moved something
@@ -25,7 +25,7 @@ Play = Callable[[Any, Any, Any], tuple[Any, Collected]]  # (parts, policy, state
 
 @runtime_checkable
 class Actors(Protocol):
-    """What a learner needs to know of actors."""
+    """The interface of actors, as a learner uses it."""
 
     replaced: int  # actors that died and were replaced
 

@@ -1,4 +1,4 @@
-"""The folder of a run: who may write into it, and what it was asked for."""
+"""Run folders: locking, and recording and comparing settings."""
 
 import dataclasses
 import fcntl
@@ -84,7 +84,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def holder(folder: Path) -> str | None:
-    """Return who holds a folder ("process 7 since ..."), None if nobody does."""
+    """Return which process has locked a folder ("process 7 since ..."), or None."""
     try:
         with open(folder / LOCK, encoding="utf-8", errors="replace") as file:
             try:
@@ -132,7 +132,7 @@ def _refuse_other(folder: Path, begun: Any, wanted: Any, defaults: Any, free: Se
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove what a process that died here was writing: nobody else writes while the folder is held."""
+    """Remove temporary files of a process that died; no other process writes here while the folder is locked."""
     name = re.compile(rf".*\.[0-9a-f]{{8}}{re.escape(storage.UNFINISHED)}")
     for path in folder.rglob(f"*{storage.UNFINISHED}"):
         if name.fullmatch(path.name):

@@ -35,7 +35,7 @@ Scalars = Mapping[str, SupportsFloat]
 
 
 class RunLog:
-    """What a training loop says and keeps, used as a context; neither a lost terminal nor TensorBoard stops a run.
+    """Log and progress display of a training loop, a context; neither a lost terminal nor TensorBoard stops a run.
 
     A run resumes from `start_step`, and what was logged after it is dropped; 0 is a new run, with an empty log. Of
     `columns`, the metrics to show beside the progress, the first are dropped last if there is no room.
@@ -110,7 +110,7 @@ class RunLog:
             raise OSError(error.errno, error.strerror, str(self.folder / LOG)) from error
 
     def picture(self, step: int, name: str, image: UInt8[Array | np.ndarray, "H W 3"]) -> None:
-        """Keep a picture as `pictures/NAME_STEP.png` and in TensorBoard; one that cannot be written is only said."""
+        """Keep a picture as `pictures/NAME_STEP.png` and in TensorBoard; if it cannot be written, print a warning."""
         pixels, file = np.asarray(image), io.BytesIO()
         Image.fromarray(pixels).save(file, format="PNG")
         try:

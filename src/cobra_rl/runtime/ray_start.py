@@ -1,4 +1,4 @@
-"""Ray itself: on this machine, or the cluster at an address; and what its processes need to know."""
+"""Starts Ray on this machine, or joins the cluster at an address, and sets the environment of its processes."""
 
 import os
 import socket
@@ -59,7 +59,7 @@ def start_ray(cores: int, address: str | None) -> None:
 
 
 def _knock(address: str) -> None:
-    """Refuse an address where nobody listens, soon: Ray would try for a minute."""
+    """Raise an error at once if nothing listens at an address; Ray would try for a minute."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if address == "auto" or not colon:
         return

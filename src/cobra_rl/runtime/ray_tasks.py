@@ -58,7 +58,7 @@ def _do(job: Callable[[], Any], folder: Path) -> Any:
 
 
 def _gather(futures: Mapping[str, Any], folders: Mapping[str, Path], stop: StopRequested) -> dict[str, Any]:
-    """Wait for all jobs, with a table that lives."""
+    """Wait for all jobs, and show a table of their progress."""
     results, failures, names = {}, {}, {future: name for name, future in futures.items()}
     console, waiting = SteadyConsole(), list(futures.values())
     with Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else nullcontext() as live:

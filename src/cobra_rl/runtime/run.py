@@ -1,7 +1,7 @@
 """The one run loop of all phases: resume, signals, divergence, progress, log, order of saving.
 
 Weights are written before the checkpoint that holds them, and compared with it when a run is resumed: whenever the
-process dies, the same command makes what is missing or stale.
+process dies, the same command rewrites what is missing or stale.
 """
 
 import math
@@ -32,7 +32,7 @@ class Diverged(ArithmeticError):
 
 
 class Weights(NamedTuple):
-    """Weights to be kept, and what they are of."""
+    """Weights to be saved, with the configuration and the kind of their model."""
 
     tree: Any
     config: dict[str, Any]
@@ -40,7 +40,7 @@ class Weights(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a phase has to say of its state."""
+    """Metrics and pictures of one validation."""
 
     scalars: Mapping[str, float]
     pictures: Mapping[str, np.ndarray] = {}
@@ -56,7 +56,7 @@ class Phase(Protocol):
     read_every: int  # steps between two looks at the metrics: each waits for the device
     report_every: int  # steps between two reports
     save_every: int  # steps between two checkpoints
-    evaluates: bool  # whether a report takes long enough to be said
+    evaluates: bool  # whether to announce reports, because they take long
     compressed: bool  # whether checkpoints are worth compressing
     notes: dict[str, Any]  # anything else that a resumed run must know; JSON, saved with each checkpoint
 
@@ -137,7 +137,7 @@ def _say_that_all_is_lost(folder: Path) -> None:
 
 @contextmanager
 def _explained(saved: Path) -> Iterator[None]:
-    """Say of a full disk what was kept and what to do."""
+    """On a full disk, add to the error what was saved and what to do."""
     try:
         yield
     except OSError as error:
@@ -160,7 +160,7 @@ class _Loop:
     folder: Path
     log: RunLog
     stop: StopRequested
-    began: float  # when it would have begun, had it not been interrupted
+    began: float  # start time, shifted so that interruptions do not count
 
     def run(self, state: Any, first: int) -> Any:
         step, metrics = first, {}
@@ -229,5 +229,5 @@ class _Loop:
 
 
 def _all_finite(state: Any) -> bool:
-    """Look at the numbers one array at a time: nothing is to be compiled for that."""
+    """Check one array at a time with NumPy, so that nothing needs to be compiled."""
     return all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state) if eqx.is_inexact_array(leaf))

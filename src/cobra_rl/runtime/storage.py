@@ -1,4 +1,4 @@
-"""What checkpoints and weights share: the named leaves of a tree, safetensors, files that are never half written.
+"""What checkpoints and weights share: named leaves of a tree, safetensors, and atomic writing of files.
 
 A leaf is stored if it is an array or a Python number, under its path in the tree (`.layers[0].weight`).
 Other leaves, such as activation functions, are skipped: they come from the tree one restores into.

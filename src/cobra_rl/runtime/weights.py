@@ -1,4 +1,4 @@
-"""Weights of a model: a folder with `weights.safetensors` and the `config.json` that says what they are of."""
+"""Weights of a model: a folder with `weights.safetensors` and a `config.json` that describes the model."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ CONFIG = "config.json"
 
 
 class WeightsError(ValueError):
-    """Weights that are not there, or not those asked for; one sentence that names the file."""
+    """Weights are missing, damaged or of another model; one sentence that names the file."""
 
 
 def save_weights(folder: Path, tree: Any, config: dict[str, Any], kind: str) -> None:

@@ -1,4 +1,4 @@
-"""What a command says outside of a training loop: warnings, and that something long is under way."""
+"""Messages outside of training loops: warnings, and signs of progress during long work."""
 
 import sys
 import threading

@@ -1,1 +1,1 @@
-"""Everything for eyes: results and their tables, figures, films, and the page of the report. It reads, never trains."""
+"""Presentation: results and their tables, figures, films, and the HTML report. It reads results and never trains."""

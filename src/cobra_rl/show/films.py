@@ -1,4 +1,4 @@
-"""Moving pictures: frames of play, captioned, as GIFs."""
+"""Films of agents and of random play, as GIFs with captions."""
 
 import io
 import itertools
@@ -35,7 +35,7 @@ def film(
 ) -> list[Frame]:
     """Film episodes one after the other: states, actions, hidden goals, and how each episode ended.
 
-    It is the same film however many are played `together`; what was compiled for as many is used again.
+    `together` is the number of episodes stepped in parallel. It does not change the film; one used before saves time.
     """
     return [frame for *_, frame in itertools.islice(_moments(policy, params, env, seed, size, together), frames)]
 
@@ -43,7 +43,7 @@ def film(
 def watch(
     agent: Player, env: Environment, frames: int, seed: int, size: int, progress: Progress = lambda done, total: None
 ) -> list[Frame]:
-    """Film episodes one after the other, beside what the agent has: the slots that it sees, the scenes it imagines."""
+    """Film episodes one after the other, beside the slots that the agent sees and the scenes that it imagines."""
     rows, world = [], agent.world
     moments = itertools.islice(_moments(agent.policy, agent.params, env, seed, size, FEW), frames)
     for done, (state, action, scene) in enumerate(moments, 1):

@@ -37,7 +37,7 @@ Stored = dict[str, float | tuple[float, ...] | None]  # `Metrics`, as they are r
 
 
 class Metric(NamedTuple):
-    """How a metric is shown, and what it was to reach, if anything."""
+    """How a metric is shown, and its target, if it has one."""
 
     heading: str
     at_least: float | None = None

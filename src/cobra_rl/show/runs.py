@@ -1,4 +1,4 @@
-"""The runs of a folder at a glance: what they are, how far and how good, since when; damaged and running ones too."""
+"""A table of the runs in a folder: their task, progress, main metric and time, also of running and damaged ones."""
 
 import json
 import time
@@ -29,7 +29,7 @@ SHARES = ("hits", "changes", "success")  # written in percent
 
 
 class RunLine(NamedTuple):
-    """A run in words."""
+    """A row of the table."""
 
     folder: Path
     what: str  # such as "sorting, 5 seeds"

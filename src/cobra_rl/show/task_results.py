@@ -1,4 +1,4 @@
-"""What a run of a task came to, whoever learnt: result.json as a value."""
+"""Dataclasses for result.json, for COBRA and the baselines."""
 
 import math
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ ByMode = dict[str, Share]  # train, test
 
 @dataclass(frozen=True)
 class SeedResult(Checked):
-    """What one seed of a task came to. Only a run that learnt has the last six."""
+    """The result of one seed. The last six fields exist only for training runs, not for `cobra evaluate`."""
 
     seed: Seed
     success: ByMode  # share of greedy episodes
@@ -74,7 +74,7 @@ class TaskResult(Checked):
 
     @property
     def title(self) -> str:
-        """The task's name for people."""
+        """The readable name of the task."""
         return SUITE[self.task].title if self.task in SUITE else self.task.replace("_", " ")
 
     def success(self, mode: str) -> Summary:

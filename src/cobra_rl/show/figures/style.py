@@ -1,4 +1,4 @@
-"""What all figures share: how they look and how they are written."""
+"""What all figures share: colours, labels, captions, grids of pictures, and writing to files."""
 
 import dataclasses
 import io

@@ -1,4 +1,4 @@
-"""The tasks: the agent at play, learning curves, and what is drawn of a finished run."""
+"""Figures of the tasks: episodes, learning curves, and the curve and film of a finished run."""
 
 import itertools
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""What the vision module makes of scenes: the paper's figure of decompositions, and its appendix's of latents."""
+"""Figures of the vision module: decompositions of scenes, and latent traversals as in the appendix of the paper."""
 
 from pathlib import Path
 

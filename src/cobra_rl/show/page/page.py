@@ -1,4 +1,4 @@
-"""The page: figures and films, gathered and drawn if need be, and tables, put into page.html.j2."""
+"""Writes the HTML report: draws missing figures and fills page.html.j2 with figures, films and tables."""
 
 import base64
 import functools

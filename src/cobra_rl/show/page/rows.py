@@ -1,4 +1,4 @@
-"""What page.html.j2 asks for: rows of tables and numbers as text. The template turns them into HTML and escapes all."""
+"""Rows of tables and numbers as text, for page.html.j2. The template turns them into HTML and escapes them."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,7 +34,7 @@ class MetricRow(NamedTuple):
 
 
 def metric_rows(metrics: Mapping[str, Metric], *columns: Metrics | None) -> list[MetricRow]:
-    """Returns the metrics that the first column has, held against their targets; a column that is None is left out."""
+    """Returns the metrics of the first column, compared with their targets; a column that is None is left out."""
     rows, subject = [], ""
     measured = [column for column in columns if column is not None]
     for name, metric in metrics.items():
@@ -117,4 +117,4 @@ def unsolved(result: TaskResult) -> Iterator[str]:
     for mode in MODES:
         mean, metric = result.success(mode).mean, TASK[f"success_{mode}"]
         if not metric.met_by(mean):
-            yield f"{share(mean)} success in {mode} mode, asked {bound(metric)}"
+            yield f"{share(mean)} success in {mode} mode, target {bound(metric)}"
