@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/latents_read.py runs/solve [--out results/latents_read.json]
 
-The norms of R_thing and of R_pair are relative to the largest of that network, and medians over the seeds of a run.
+The norms of R_thing and of R_pair are medians over the seeds of a run.
 `pairs` is the share of pairs in how the prediction R = Q + P varies over scenes that the agent comes to:
 E|P - EP| / (E|P - EP| + E|Q - EQ|), a median over seeds too.
 """
@@ -24,9 +24,8 @@ SEED = 1920  # of the episodes whose scenes are looked at
 
 
 def norms(net) -> np.ndarray:
-    """Return the norm of each latent's weights in the first layer, relative to the largest."""
-    each = np.linalg.norm(np.asarray(net.layers[0].weight), axis=1)
-    return each / each.max()
+    """Return the norm of each latent's weights in the first layer."""
+    return np.linalg.norm(np.asarray(net.layers[0].weight), axis=1)
 
 
 def share_of_pairs(agent: Agent, predictor: ObjectReward, env: Spriteworld) -> float:

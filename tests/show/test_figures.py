@@ -182,7 +182,7 @@ def test_agents_at_play_are_those_of_the_runs_or_none(command, only_solving, deb
     assert (tmp_path / "own" / "solving.png").exists()
 
 
-@pytest.mark.parametrize("name", ["emergence", "performance", "sparse", "ablation", *BESIDE])
+@pytest.mark.parametrize("name", ["emergence", "performance", "sparse", "ablation", "latents_read", *BESIDE])
 def test_a_figure_of_results_that_are_not_there_says_so(name, world, tmp_path):
     with pytest.raises(FileNotFoundError, match=f"There is no .*{tmp_path}"):
         FIGURES[name](world, tmp_path)

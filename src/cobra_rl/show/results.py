@@ -7,6 +7,7 @@
     explore_log.jsonl     the log of `cobra train explore`, or a run of it, explore/; likewise explore_random_log.jsonl,
                           explore_whole_log.jsonl
     demo.json             the result of `make demo`
+    latents_read.json     which latents the reward predictors read, by benchmarks/latents_read.py
     solve/TASK.json       the result of `cobra solve TASK`, or a run of it, solve/TASK/; with options solve/TASK-OPTIONS
     baseline/TASK-NAME.json   the same for `cobra baseline`, NAME being one of the four: mpo_raw, mpo_features,
                               mpo_policy, mpo_handheld; with options baseline/TASK-NAME-OPTIONS

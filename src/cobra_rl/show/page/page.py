@@ -30,6 +30,7 @@ READ = {  # figures that show results: what they read of the folder of results
     "solving": _SOLVED,
     "sparse": ("solve/*-sparse*.json", "solve/*-sparse*/result.json"),
     "ablation": _SOLVED,
+    "latents_read": ("latents_read.json",),
 }
 # Films of docs/, and the commands that make them.
 FILMS = {"cobra": "cobra watch sorting --frames 70", "solving": "make demo", "worlds": "cobra play-random"}
