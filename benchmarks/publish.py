@@ -1,7 +1,7 @@
 """Publish the runs of `cobra solve all`: results go to `results/solve/`, the agents of seed 0 are shipped, and the rows
 of the tables in README.md and docs/results.md are written anew.
 
-    .venv/bin/python benchmarks/publish.py runs/solve [--suffix -released] [--no-agents]
+    .venv/bin/python benchmarks/publish.py runs/solve [--suffix=-released] [--no-agents]
 
 Agents of the paper's and of the released rules are shipped. With suffix -world1 or -world2, the runs of another world,
 the rows of that world beside the others are written, once all worlds have one.
