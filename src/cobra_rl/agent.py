@@ -172,7 +172,7 @@ class Agent:
 
         Args:
             task: A task of the suite with rewards, such as "sorting".
-            variant: The rules by which it learnt: "paper". So far, no agents of the variant "released" are shipped.
+            variant: The rules by which it learnt: "paper", or "released" for those of the public Spriteworld package.
 
         Raises:
             ValueError: If no agent is shipped for them; the message lists those that are.
