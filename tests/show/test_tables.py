@@ -58,7 +58,7 @@ def test_an_evaluated_run_has_neither_context_nor_steps(width, capsys):
 def test_the_suite_is_one_table(width, capsys):
     print_suite(list(read_suite(RESULTS)["solve"].values()))
     text = printed(capsys, width)
-    for number in ("over 5 seeds", *published("goal_finding_more_targets"), "clustering"):
+    for number in ("over 10 seeds", *published("goal_finding_more_targets"), "clustering"):
         assert number in text
     assert ("random" in text) == (width >= 80)  # what to compare with has room there
 
