@@ -198,11 +198,12 @@ class Cobra:
         """Take N gradient steps on minibatches of the memory."""
         config, adam = self.config, _adam(self.config)
         rows_filled = jnp.minimum(state.memory.filled, config.memory)
+        variance = jnp.var(state.memory.steps.next_reward, where=jnp.arange(config.memory) < rows_filled)
 
         def loss(predictor: Reward, batch: Step) -> Float[Array, ""]:
             if config.value:
                 return value_loss(predictor, state.target, frozen.imagine, batch, config.discount)[0]
-            return predictor.loss(batch.next_slots, batch.next_reward)[0]
+            return predictor.loss(batch.next_slots, batch.next_reward, variance)[0]
 
         def update(carry, key_and_count):
             (predictor, latest, optimiser), (key, count) = carry, key_and_count

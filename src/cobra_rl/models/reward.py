@@ -20,6 +20,9 @@ would otherwise add noise. And R reads few latents: W^m are the weights of laten
 their norm (group lasso) sets them to zero where the latent does not matter, such as the shape if all sprites are to go
 to one place. What R cannot express is a wish about two particular objects that is no sum of its two parts, such as red
 near blue and anything else apart.
+
+The costs shrink with the variance of the rewards where that is small, as with rare or small rewards: they would
+otherwise silence everything.
 """
 
 import abc
@@ -35,9 +38,10 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from cobra_rl.bounds import Bounds, Checked, Layers, NonNegative, Width
 from cobra_rl.models.nets import MLP, Loss
-from cobra_rl.models.transition import Imagined
+from cobra_rl.models.transition import Imagined, Scalar
 from cobra_rl.models.vision import is_empty
 
+LITTLE = 0.05  # variance of rewards below which costs shrink with it; the six tasks have more, in units of 10
 FEW = 5  # slots that most scenes need: the background and four objects
 
 
@@ -74,12 +78,13 @@ class Reward(eqx.Module):
     def __call__(self, slots: Float[Array, "*N K M"]) -> Float[Array, "*N"]:
         """Predict the reward, or the value, of scenes."""
 
-    def loss(self, slots: Float[Array, "B K M"], reward: Float[Array, " B"]) -> Loss:
+    def loss(self, slots: Float[Array, "B K M"], reward: Float[Array, " B"], variance: Scalar = 1.0) -> Loss:
         """Return the mean of (R(z) - r)^2.
 
         Args:
             slots: The slots of B scenes.
             reward: The true reward of each scene.
+            variance: That of all rewards so far, which costs in the loss may be relative to.
 
         Returns:
             The loss, and the metric `reward_loss`, the squared error.
@@ -130,13 +135,13 @@ class ObjectReward(Reward):
         things, pairs = self.parts(slots)
         return things + pairs
 
-    def loss(self, slots: Float[Array, "B K M"], reward: Float[Array, " B"]) -> Loss:
+    def loss(self, slots: Float[Array, "B K M"], reward: Float[Array, " B"], variance: Scalar = 1.0) -> Loss:
         """Return the mean of (R(z) - r)^2 + pair_cost |P(z)|; arguments and metrics are those of `Reward.loss`."""
         things, pairs = self.parts(slots)
         error = jnp.mean((things + pairs - reward) ** 2)
         read = sum(jnp.linalg.norm(net.layers[0].weight, axis=1).sum() for net in (self.thing, self.pair))
         cost = self.config.pair_cost * jnp.mean(jnp.abs(pairs)) + self.config.latent_cost * read
-        return error + cost, {"reward_loss": error}
+        return error + jnp.minimum(variance / LITTLE, 1.0) * cost, {"reward_loss": error}
 
     def parts(self, slots: Float[Array, "*N K M"]) -> tuple[Float[Array, "*N"], Float[Array, "*N"]]:
         """Return the two sums of R(z): over objects, and P(z) over pairs.
