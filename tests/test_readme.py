@@ -17,7 +17,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 def test_a_python_block_runs_alone(block, monkeypatch, tmp_path, debug_world):
     monkeypatch.chdir(tmp_path)
     if "Agent.learn" in block:  # in a tiny world, which compiles in a fraction of the time
-        for module in ("worlds", "agent"):
+        for module in ("worlds", "agent", "records"):
             monkeypatch.setattr(f"cobra_rl.{module}.SHIPPED", debug_world)
     quick = block.replace("steps=200)", "steps=8, final=2)")  # what it learns is tested elsewhere
     namespace: dict = {}

@@ -201,13 +201,13 @@ def test_names_and_registration_do_without_jax():
     assert loaded.split() == ["False", "7", "False"]
 
 
-def test_spriteworld_needs_nothing_of_the_rest_but_the_check_of_values():
+def test_spriteworld_needs_only_the_check_of_values_and_the_cache_of_the_rest():
     loaded = in_a_package_of_its_own(
         "from cobra_rl.spriteworld import *\n"
         "import cobra_rl.spriteworld.gym, cobra_rl.spriteworld.dm\n"
         "print(*(name for name in sys.modules if name.startswith('cobra_rl.')))"
     )
-    assert {name.split(".")[1] for name in loaded.split()} == {"spriteworld", "bounds"}
+    assert {name.split(".")[1] for name in loaded.split()} == {"spriteworld", "bounds", "cache"}
 
 
 def test_lazy_names_are_those_that_type_checkers_see():

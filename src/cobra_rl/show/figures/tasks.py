@@ -149,7 +149,7 @@ def _curve(axes: Axes, result: TaskResult, color: str, name: str, first: int = 0
 def _describe(axes: Axes, title: str, steps: int) -> None:
     """Give learning curves their labels, limits and title."""
     axes.set(xlabel="rewarded environment steps", ylabel=f"success, last {WINDOW} episodes")
-    axes.set(xlim=(0, steps), ylim=(-0.02, 1.03))
+    axes.set(xlim=(0, max(steps, 1)), ylim=(-0.02, 1.03))
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(title, fontsize=10)
 
