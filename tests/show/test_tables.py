@@ -41,7 +41,7 @@ def test_a_result_is_printed_seed_by_seed(width, capsys):
 
 def test_seeds_that_never_got_there_are_counted(width, capsys):
     print_result(read_suite(RESULTS)["solve-uniform"]["clustering"])
-    assert "1 of 3" in printed(capsys, width)
+    assert "0 of 3" in printed(capsys, width)
 
 
 def test_an_evaluated_run_has_neither_context_nor_steps(width, capsys):
