@@ -47,8 +47,8 @@ bench: .venv/test .venv/bench  ## measure the environment beside the real packag
 	$(BIN)/python benchmarks/mpo.py
 
 lint: .venv/test .venv/lint  ## ruff and pyright
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check --no-cache .
+	$(BIN)/ruff format --no-cache --check .
 	$(BIN)/pyright
 
 format: .venv/lint  ## format the code

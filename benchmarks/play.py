@@ -27,10 +27,10 @@ import numpy as np
 from page import LEARNT, opened, set_example, until
 from record import write
 
+from cobra_rl.cache import keep_compilations
 from cobra_rl.evaluation.task import WINDOW, play_episodes, window_won
 from cobra_rl.play.house import House
 from cobra_rl.play.session import Session
-from cobra_rl.runtime.cache import keep_compilations
 from cobra_rl.spriteworld import FindGoal, Spriteworld
 from cobra_rl.worlds import load_world
 
