@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cobra_rl.agent import TASKS
 from cobra_rl.show.results import EXPLORE, VISION, read_explore, read_task, read_vision
-from cobra_rl.show.tables import markdown_metrics, markdown_reference, markdown_row, markdown_worlds
+from cobra_rl.show.tables import markdown_kept, markdown_metrics, markdown_reference, markdown_row, markdown_worlds
 from cobra_rl.spriteworld import REWARDED
 
 RESULTS = Path("results")
@@ -27,7 +27,9 @@ TABLES = {  # the sections whose first table has a row per task, by suffix
     "": (("README.md", "## What came of it"), ("docs/results.md", "## The six tasks")),
     "-uniform": (("docs/results.md", "## Without the exploration policy at task time"),),
     "-released": (("docs/results.md", "## The released rules"),),
+    "-checks": (("docs/results.md", "### The greedy agent, checked every 25 steps"),),
 }
+ROWS = {"-checks": markdown_kept}  # how a row is written, where it is not by `markdown_row`
 
 
 def write_row(page: str, section: str, row: str) -> None:
@@ -82,7 +84,8 @@ def main() -> None:
             shutil.copytree(run / "seed0" / "reward", shipped / "seed0" / "reward")
             shutil.copy(run / "run.json", shipped / "run.json")
         for page, section in TABLES.get(options.suffix, ()):
-            write_row(page, section, markdown_row(read_task(RESULTS, f"solve/{name}")))
+            row = ROWS.get(options.suffix, markdown_row)
+            write_row(page, section, row(read_task(RESULTS, f"solve/{name}")))
         print(f"{name}: published")
     if options.suffix in ("", "-uniform"):
         write_references("docs/results.md", "### Between chance and knowing all")

@@ -71,7 +71,7 @@ class Deformation(eqx.Module):
         """Return logit, mean and scale before its softplus, P = 1 + 2A."""
         if not self.whole:
             return self.net(jnp.concatenate([broadcast_action(u, slots), slots], -1))
-        out = self.net(jnp.concatenate([u, slots.reshape(*slots.shape[:-2], -1)], -1))
+        out = self.net(jnp.concatenate([4.0 * u - 2.0, slots.reshape(*slots.shape[:-2], -1)], -1))
         return jnp.concatenate([jnp.zeros_like(out[..., :1]), out], -1)[..., None, :]
 
 

@@ -73,6 +73,13 @@ def markdown_worlds(results: Sequence[TaskResult]) -> str:
     return f"| {' | '.join((results[0].title, *cells))} |"
 
 
+def markdown_kept(result: TaskResult) -> str:
+    """Writes the row of a task in the table of docs/results.md on checks: steps to 90 %, and until 90 % is kept."""
+    cells = [count_summary(result.counts(name)) for name in ("steps_to_90", KEPT)]
+    cells.append(", ".join(count(steps) for steps in result.counts(KEPT)))
+    return f"| {' | '.join((result.title, *cells))} |"
+
+
 def markdown_metrics(metrics: Mapping[str, Metric], worlds: Sequence[Metrics]) -> list[str]:
     """Writes the rows of the metrics that all worlds have, in the table of several worlds of docs/results.md."""
     rows = {name: metric for name, metric in metrics.items() if all(name in world for world in worlds)}
