@@ -2,9 +2,11 @@
 of the tables in README.md and docs/results.md are written anew.
 
     .venv/bin/python benchmarks/publish.py runs/solve [--suffix=-released] [--no-agents]
+    .venv/bin/python benchmarks/publish.py runs/baseline --baselines
 
 Agents of the paper's and of the released rules are shipped. With suffix -world1 or -world2, the runs of another world,
-the rows of that world beside the others are written, once all worlds have one.
+the rows of that world beside the others are written, once all worlds have one. The folders of baselines are called
+TASK-NAME, NAME being one of the four; their results go to `results/baseline/`.
 
 `tests/show/test_results.py` says which rows are wrong. The text around the tables is written by hand.
 """
@@ -16,15 +18,25 @@ from pathlib import Path
 
 from cobra_rl.agent import TASKS
 from cobra_rl.show.results import EXPLORE, VISION, read_explore, read_task, read_vision
-from cobra_rl.show.tables import markdown_kept, markdown_metrics, markdown_reference, markdown_row, markdown_worlds
+from cobra_rl.show.tables import (
+    markdown_baseline,
+    markdown_beside,
+    markdown_kept,
+    markdown_metrics,
+    markdown_reference,
+    markdown_row,
+    markdown_worlds,
+)
+from cobra_rl.show.task_results import BASELINES
 from cobra_rl.spriteworld import REWARDED
 
 RESULTS = Path("results")
 SHIPPED = ("", "-released")  # whose agents are shipped
 EVALUATIONS = {"vision": read_vision, "explore": read_explore}
 WORLDS = ("", "-world1", "-world2")  # the shipped world, and those of other seeds
+README = ("README.md", "## What came of it")
 TABLES = {  # the sections whose first table has a row per task, by suffix
-    "": (("README.md", "## What came of it"), ("docs/results.md", "## The six tasks")),
+    "": (README, ("docs/results.md", "## The six tasks")),
     "-uniform": (("docs/results.md", "## Without the exploration policy at task time"),),
     "-released": (("docs/results.md", "## The released rules"),),
     "-checks": (("docs/results.md", "### The greedy agent, checked every 25 steps"),),
@@ -32,10 +44,10 @@ TABLES = {  # the sections whose first table has a row per task, by suffix
 ROWS = {"-checks": markdown_kept}  # how a row is written, where it is not by `markdown_row`
 
 
-def write_row(page: str, section: str, row: str) -> None:
-    """Put a row of a task in the place of the one that a section has for it."""
+def write_row(page: str, section: str, row: str, cells: int = 1) -> None:
+    """Put a row in the place of the one of the same first `cells` that a section has."""
     before, heading, after = Path(page).read_text().partition(f"{section}\n")
-    lines, title = after.splitlines(), row.split(" | ")[0]
+    lines, title = after.splitlines(), " | ".join(row.split(" | ")[:cells])
     numbers = [number for number, line in enumerate(lines) if line.startswith(f"{title} |")]
     if not numbers:
         sys.exit(f"{page} has no row {title!r} below {section!r}; write one by hand first.")
@@ -65,13 +77,30 @@ def write_worlds(page: str, section: str) -> None:
         write_row(page, section, row)
 
 
+def publish_baselines(runs: Path) -> None:
+    """Copy the results of `cobra baseline`, and write the rows of the docs and the last column of README's table."""
+    (RESULTS / "baseline").mkdir(exist_ok=True)
+    for path in sorted(runs.glob("*/result.json")):
+        shutil.copy(path, RESULTS / "baseline" / f"{path.parent.name}.json")
+        print(f"{path.parent.name}: published")
+    for task in REWARDED:
+        found = {name: read_task(RESULTS, f"baseline/{task}-{name}") for name in BASELINES}
+        for result in filter(None, found.values()):
+            write_row("docs/results.md", "## Beside MPO", markdown_baseline(result), cells=2)
+        row = markdown_row(read_task(RESULTS, f"solve/{task}"))
+        write_row(*README, f"{row} {markdown_beside(found['mpo_handheld'], found['mpo_raw'])} |")
+
+
 def main() -> None:
     """Copy what is there, and say what is not."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, help="the --out of `cobra solve all`")
     parser.add_argument("--suffix", default="", help="after the name of the task, such as -released or -uniform")
     parser.add_argument("--no-agents", action="store_true", help="only the results")
+    parser.add_argument("--baselines", action="store_true", help="the runs are of `cobra baseline`")
     options = parser.parse_args()
+    if options.baselines:
+        return publish_baselines(options.runs)
     for task in REWARDED:
         run, name = options.runs / task, f"{task}{options.suffix}"
         if not (run / "result.json").exists():

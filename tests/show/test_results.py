@@ -21,7 +21,8 @@ from cobra_rl.show.results import (
     read_vision,
     write_evaluation,
 )
-from cobra_rl.show.tables import bound, markdown_reference, markdown_row, reached
+from cobra_rl.show.tables import bound, markdown_baseline, markdown_beside, markdown_reference, markdown_row
+from cobra_rl.show.task_results import BASELINES
 from cobra_rl.spriteworld.names import MODES, REWARDED
 from cobra_rl.worlds import WEIGHTS
 
@@ -30,9 +31,9 @@ FILES = sorted(path for folder in ("solve", "baseline") for path in (ROOT / "res
 
 
 def beside(task) -> str:
-    """The last cell of the published table: MPO handheld / raw; nothing where neither was published."""
+    """The last cell of the published table: MPO handheld / raw; nothing as long as no baseline is published."""
     found = [read_task(RESULTS, f"baseline/{task}-{name}") for name in ("mpo_handheld", "mpo_raw")]
-    return f" {' / '.join(reached(result) if result else '-' for result in found)} |" if any(found) else ""
+    return f" {markdown_beside(*found)} |" if (RESULTS / "baseline").exists() else ""
 
 
 @pytest.mark.parametrize("task", REWARDED)
@@ -53,6 +54,13 @@ def test_the_published_tables_of_other_runs_are_those_of_the_results(kind):
     page = (ROOT / "docs" / "results.md").read_text().splitlines()
     for result in read_suite(RESULTS)[kind].values():
         assert markdown_row(result) in page
+
+
+def test_the_published_table_of_baselines_is_that_of_the_results():
+    page, suite = (ROOT / "docs" / "results.md").read_text().splitlines(), read_suite(RESULTS)
+    for kind in BASELINES.values():
+        for result in suite.get(kind, {}).values():
+            assert markdown_baseline(result) in page
 
 
 @pytest.mark.parametrize("task", REWARDED)

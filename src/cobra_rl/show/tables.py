@@ -9,7 +9,7 @@ from rich.table import Table
 
 from cobra_rl.evaluation.statistics import Exact, Summary, count, count_summary, or_never, percent, span, spread
 from cobra_rl.show.results import EXPLORE, TASK, VISION, Metric, Metrics
-from cobra_rl.show.task_results import Record, TaskResult, task_result
+from cobra_rl.show.task_results import LABELS, Record, TaskResult, task_result
 from cobra_rl.spriteworld.names import MODES
 
 SOON, KEPT = ("steps_to_90", "episodes_to_90"), "steps_to_90_kept"
@@ -132,6 +132,18 @@ def reached(result: TaskResult) -> str:
     steps, lost = count_summary(result.counts("steps_to_90")), None in result.counts("steps_to_90")
     had = f"{percent(result.success('train').mean)} after {count(result.steps)}"
     return f"{steps} ({had})" if lost else steps
+
+
+def markdown_beside(handheld: TaskResult | None, raw: TaskResult | None) -> str:
+    """Writes the last cell of a task in README.md's table: the steps to 90 % of MPO handheld / raw."""
+    return " / ".join(reached(result) if result else "not run" for result in (handheld, raw))
+
+
+def markdown_baseline(result: TaskResult) -> str:
+    """Writes the row of a baseline on a task in docs/results.md."""
+    success = (percent(result.success(mode).mean) for mode in MODES)
+    budget = f"{len(result.seeds)} x {count(result.steps)}"
+    return f"| {' | '.join((result.title, LABELS[result.agent], budget, *success, reached(result)))} |"
 
 
 def print_suite(results: Sequence[Record | TaskResult]) -> None:

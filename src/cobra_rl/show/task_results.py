@@ -13,9 +13,14 @@ from cobra_rl.evaluation.statistics import Summary, or_never, summary
 from cobra_rl.evaluation.task import CONTEXT, recent_success
 from cobra_rl.spriteworld.names import MODES, SUITE
 
-BASELINES = {  # as `read_suite` calls them
-    name: f"baseline-{name}" for name in ("mpo_handheld", "mpo_policy", "mpo_features", "mpo_raw")
+LABELS = {  # what agents are called in figures and tables
+    "cobra": "COBRA",
+    "mpo_handheld": "MPO handheld",
+    "mpo_policy": "MPO, deformed actions",
+    "mpo_features": "MPO, slots",
+    "mpo_raw": "MPO raw",
 }
+BASELINES = {name: f"baseline-{name}" for name in LABELS if name != "cobra"}  # as `read_suite` calls them
 
 Record = Mapping[str, Any]  # a file as JSON has it
 Number = Annotated[int, Bounds(0, 10**9)]

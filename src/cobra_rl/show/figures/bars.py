@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 
 from cobra_rl.evaluation.statistics import Summary, count, percent, span
 from cobra_rl.models.world import WorldModel
-from cobra_rl.show.figures.style import COLORS, LABELS, Drawn, caption
+from cobra_rl.show.figures.style import COLORS, Drawn, caption
 from cobra_rl.show.results import Suite, read_suite
-from cobra_rl.show.task_results import BASELINES, TaskResult
+from cobra_rl.show.task_results import BASELINES, LABELS, TaskResult
 from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE
 
 GREY = "#cccccc"  # bars of those that did not get there

@@ -30,13 +30,6 @@ COLORS = {
     "random": "#999999",
     "bound": "#009E73",
 }  # of agents, the same in all figures
-LABELS = {
-    "cobra": "COBRA",
-    "mpo_handheld": "MPO handheld",
-    "mpo_policy": "MPO, deformed actions",
-    "mpo_features": "MPO, slots",
-    "mpo_raw": "MPO raw",
-}
 _TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined)
 CAPTIONS: Any = _TEMPLATES.get_template("captions.j2").module
 FRAME = "#888888"  # around pictures of scenes, which are black at their edges

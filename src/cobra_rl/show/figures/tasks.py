@@ -14,10 +14,10 @@ from cobra_rl.evaluation.task import CONTEXT, SIDE_BY_SIDE, WINDOW, episodes
 from cobra_rl.models.world import WorldModel
 from cobra_rl.players import Player
 from cobra_rl.show.figures.bars import HEADINGS, SERIES, read_kinds, replay_ratios
-from cobra_rl.show.figures.style import COLORS, LABELS, Drawn, caption, label, show, write
+from cobra_rl.show.figures.style import COLORS, Drawn, caption, label, show, write
 from cobra_rl.show.films import Frame, beside, film, picture, save_gif
 from cobra_rl.show.results import is_published, read_suite
-from cobra_rl.show.task_results import BASELINES, Record, TaskResult, task_result
+from cobra_rl.show.task_results import BASELINES, LABELS, Record, TaskResult, task_result
 from cobra_rl.spriteworld import make
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE

@@ -7,10 +7,9 @@ from typing import NamedTuple
 from markupsafe import Markup, escape
 
 from cobra_rl.evaluation.statistics import Exact, count
-from cobra_rl.show.figures.style import LABELS
 from cobra_rl.show.results import EXPLORE, TASK, VISION, Evaluation, Metric, Metrics, Suite, suite_order
 from cobra_rl.show.tables import bound, share, shown, texts
-from cobra_rl.show.task_results import BASELINES, TaskResult
+from cobra_rl.show.task_results import BASELINES, LABELS, TaskResult
 from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE
 
 __all__ = ["MODES", "REWARDED", "SUITE", "VISION", "share", "shown", "texts"]  # for the template, beside those below
