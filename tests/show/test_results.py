@@ -21,7 +21,16 @@ from cobra_rl.show.results import (
     read_vision,
     write_evaluation,
 )
-from cobra_rl.show.tables import bound, markdown_baseline, markdown_beside, markdown_reference, markdown_row
+from cobra_rl.show.tables import (
+    bound,
+    markdown_baseline,
+    markdown_beside,
+    markdown_kept,
+    markdown_metrics,
+    markdown_reference,
+    markdown_row,
+    markdown_worlds,
+)
 from cobra_rl.show.task_results import BASELINES
 from cobra_rl.spriteworld.names import MODES, REWARDED
 from cobra_rl.worlds import WEIGHTS
@@ -54,6 +63,22 @@ def test_the_published_tables_of_other_runs_are_those_of_the_results(kind):
     page = (ROOT / "docs" / "results.md").read_text().splitlines()
     for result in read_suite(RESULTS)[kind].values():
         assert markdown_row(result) in page
+
+
+def test_the_published_tables_of_three_worlds_are_those_of_the_results():
+    page, suite = (ROOT / "docs" / "results.md").read_text().splitlines(), read_suite(RESULTS)
+    for task in REWARDED:
+        assert markdown_worlds([suite[f"solve{world}"][task] for world in ("", "-world1", "-world2")]) in page
+    names = ("", "_world1", "_world2")
+    rows = markdown_metrics(VISION, [read_vision(RESULTS, f"vision{name}").main for name in names])
+    rows += markdown_metrics(EXPLORE, [read_explore(RESULTS, f"explore{name}").metrics for name in names])
+    assert set(rows) <= set(page)
+
+
+def test_the_published_table_of_checks_is_that_of_the_results():
+    page = (ROOT / "docs" / "results.md").read_text().splitlines()
+    for result in read_suite(RESULTS)["solve-checks"].values():
+        assert markdown_kept(result) in page
 
 
 def test_the_published_table_of_baselines_is_that_of_the_results():
