@@ -78,6 +78,19 @@ def test_any_environment_can_be_played_by_what_is_seen():
     assert ((half_way.reward > 0.64) & (half_way.reward < 0.76)).all()
 
 
+def test_play_stops_when_too_many_episodes_are_lost():
+    env, policy = Corridor(), random_policy(2)
+    played = play_episodes(policy, None, env, 200, seed=0)
+    lost = int(np.sum(~played.success))
+    assert 10 < lost < 190
+    cut = play_episodes(policy, None, env, 200, seed=0, most_lost=10)
+    assert 10 < np.sum(~cut.success) <= 10 + 16  # those that were under way may be lost in the same turn
+    assert cut.success.size < 200
+    np.testing.assert_array_equal(cut.steps[:5], played.steps[:5])  # of those that began first
+    assert play_episodes(policy, None, env, 200, seed=0, most_lost=lost).success.size == 200
+    assert play_episodes(Policy(walk), 2.0, env, 50, seed=0, most_lost=0).success.size == 50
+
+
 def test_states_that_a_policy_comes_to():
     env = Corridor()
     states = visited(random_policy(env.action_size), None, env, 40, seed=0)

@@ -41,7 +41,8 @@ class Learning(ABC):
     address: Maybe[str] = None  # Address of a Ray cluster, such as auto; all machines must see the disk of --out.
     final: Episodes = 200  # Greedy evaluation episodes at the end, in each mode (train and test).
     check_every: Often = 0
-    """Environment steps between evaluations of the current greedy policy, 100 episodes each. 0: no evaluations."""
+    """Environment steps between evaluations of the current greedy policy, 100 episodes each, fewer if more than 10 are
+    lost before. 0: no evaluations."""
 
     @abstractmethod
     def prepare(self, task: str | None, out: Path | None) -> Solving:

@@ -57,7 +57,9 @@ class Turn(NamedTuple):
     outcome: Played
 
 
-def play_episodes(policy: Policy, params: Any, env: Environment, episodes: int, seed: int) -> Played:
+def play_episodes(
+    policy: Policy, params: Any, env: Environment, episodes: int, seed: int, most_lost: int | None = None
+) -> Played:
     """Play episodes, each to its end; what happens in one depends on `seed`, and not on how many are played.
 
     Args:
@@ -66,20 +68,23 @@ def play_episodes(policy: Policy, params: Any, env: Environment, episodes: int, 
         env: The environment.
         episodes: E, the number of episodes.
         seed: The random seed of scenes, noise and policy.
+        most_lost: Stop as soon as more episodes than this have failed; None plays all.
 
     Returns:
-        For each episode, whether it succeeded, the reward of its last step, and its number of steps.
+        For each episode, or for those that ended if it stopped before, whether it succeeded, the reward of its last
+        step, and its number of steps.
     """
     played = Played(np.zeros(episodes, bool), np.zeros(episodes), np.zeros(episodes, int))
-    turns, left = _turns(policy, params, env, seed, limit=episodes), episodes
-    while left:
+    over, turns = np.zeros(episodes, bool), _turns(policy, params, env, seed, limit=episodes)
+    most_lost = episodes if most_lost is None else most_lost
+    while not over.all() and np.sum(over & ~played.success) <= most_lost:
         turn = next(turns)
         number = np.asarray(turn.before.episode)
         ended = np.asarray(turn.done) & (number < episodes)
         for kept, values in zip(played, turn.outcome, strict=True):
             kept[number[ended]] = np.asarray(values)[ended]
-        left -= ended.sum()
-    return played
+        over[number[ended]] = True
+    return Played(*(kept[over] for kept in played))
 
 
 def episodes(

@@ -26,7 +26,7 @@ from cobra_rl.spriteworld.base import Environment
 from cobra_rl.spriteworld.env import Spriteworld
 from cobra_rl.worlds import SHIPPED, copy_world, world_record
 
-CONFIRM = 100  # greedy episodes in a confirmation of 90 % success, and in a check (`check_every`)
+CONFIRM, LOST = 100, 10  # greedy episodes in a confirmation of 90 % success, or in a check; how many may be lost
 FINAL_SEED = 1905  # random seed of the greedy episodes at the end
 FREE = ("steps", "first_seed", "seed_count", "final", "world.path")  # settings that may differ when a run is resumed
 L = TypeVar("L", bound=Learner)
@@ -85,9 +85,9 @@ class SeedPhase(Generic[L]):
             notes["next_try"] = count + max(WINDOW, int(self.patience * count))
 
     def _greedy_success(self, learnt: Any, seed: int) -> float:
-        """Measure the success of the current greedy policy in fresh episodes, without learning."""
+        """Measure the success of the current greedy policy in fresh episodes, without learning; stop below 90 %."""
         params = self.agent.params(self.world, learnt)
-        return float(play_episodes(self.agent.policy, params, self.env, CONFIRM, seed=seed).success.mean())
+        return float(play_episodes(self.agent.policy, params, self.env, CONFIRM, seed, LOST).success.mean())
 
     def report(self, state: Any, step: int) -> Report:
         """Report nothing: `count` returns all metrics."""
