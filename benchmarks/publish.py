@@ -34,9 +34,8 @@ RESULTS = Path("results")
 SHIPPED = ("", "-released")  # whose agents are shipped
 EVALUATIONS = {"vision": read_vision, "explore": read_explore}
 WORLDS = ("", "-world1", "-world2")  # the shipped world, and those of other seeds
-README = ("README.md", "## What came of it")
 TABLES = {  # the sections whose first table has a row per task, by suffix
-    "": (README, ("docs/results.md", "## The six tasks")),
+    "": (("docs/results.md", "## The six tasks"),),
     "-uniform": (("docs/results.md", "## Without the exploration policy at task time"),),
     "-released": (("docs/results.md", "## The released rules"),),
     "-checks": (("docs/results.md", "### The greedy agent, checked every 25 steps"),),
@@ -53,6 +52,19 @@ def write_row(page: str, section: str, row: str, cells: int = 1) -> None:
         sys.exit(f"{page} has no row {title!r} below {section!r}; write one by hand first.")
     lines[numbers[0]] = row
     Path(page).write_text(before + heading + "\n".join(lines) + "\n")
+
+
+def copy_result(source: Path, target: Path) -> None:
+    """Copy a result.json; the path of its world becomes relative, so that a published file names no machine."""
+    target.write_text(source.read_text().replace(f"{Path.cwd()}/", ""))
+
+
+def write_readme() -> None:
+    """Write the rows of README's table; once a baseline is published, with the column of MPO handheld / raw."""
+    for task in REWARDED:
+        beside = [read_task(RESULTS, f"baseline/{task}-{name}") for name in ("mpo_handheld", "mpo_raw")]
+        more = f" {markdown_beside(*beside)} |" if (RESULTS / "baseline").exists() else ""
+        write_row("README.md", "## What came of it", markdown_row(read_task(RESULTS, f"solve/{task}")) + more)
 
 
 def write_references(page: str, section: str) -> None:
@@ -78,17 +90,15 @@ def write_worlds(page: str, section: str) -> None:
 
 
 def publish_baselines(runs: Path) -> None:
-    """Copy the results of `cobra baseline`, and write the rows of the docs and the last column of README's table."""
+    """Copy the results of `cobra baseline`, and write their rows."""
     (RESULTS / "baseline").mkdir(exist_ok=True)
     for path in sorted(runs.glob("*/result.json")):
-        shutil.copy(path, RESULTS / "baseline" / f"{path.parent.name}.json")
+        copy_result(path, RESULTS / "baseline" / f"{path.parent.name}.json")
         print(f"{path.parent.name}: published")
     for task in REWARDED:
-        found = {name: read_task(RESULTS, f"baseline/{task}-{name}") for name in BASELINES}
-        for result in filter(None, found.values()):
+        for result in filter(None, (read_task(RESULTS, f"baseline/{task}-{name}") for name in BASELINES)):
             write_row("docs/results.md", "## Beside MPO", markdown_baseline(result), cells=2)
-        row = markdown_row(read_task(RESULTS, f"solve/{task}"))
-        write_row(*README, f"{row} {markdown_beside(found['mpo_handheld'], found['mpo_raw'])} |")
+    write_readme()
 
 
 def main() -> None:
@@ -106,7 +116,7 @@ def main() -> None:
         if not (run / "result.json").exists():
             print(f"{run}: not finished")
             continue
-        shutil.copy(run / "result.json", RESULTS / "solve" / f"{name}.json")
+        copy_result(run / "result.json", RESULTS / "solve" / f"{name}.json")
         if options.suffix in SHIPPED and not options.no_agents:
             shipped = TASKS / name
             shutil.rmtree(shipped, ignore_errors=True)
@@ -116,6 +126,8 @@ def main() -> None:
             row = ROWS.get(options.suffix, markdown_row)
             write_row(page, section, row(read_task(RESULTS, f"solve/{name}")))
         print(f"{name}: published")
+    if not options.suffix:
+        write_readme()
     if options.suffix in ("", "-uniform"):
         write_references("docs/results.md", "### Between chance and knowing all")
     if options.suffix in WORLDS:

@@ -107,6 +107,7 @@ def test_a_result_says_how_it_was_made(path):
     assert result["command"].startswith(f"cobra {path.parent.name} ")
     assert f"--seeds {result['seed_count']}" in result["command"]
     assert [seed["seed"] for seed in result["seeds"]] == list(range(result["seed_count"]))
+    assert not Path((result["world"] or {"path": ""})["path"]).is_absolute()  # no machine's folders
     if path.parent.name == "solve":
         assert all(len(seed["ends"]) == len(seed["success"]) == seed["episodes"] for seed in result["seeds"])
     else:
