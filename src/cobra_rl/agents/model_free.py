@@ -1,11 +1,15 @@
-"""Acting and replay contents of the baselines: {pictures, slots} x {raw actions, deformed by D}. Pure functions."""
+"""Acting and replay contents of the baselines: {pictures, slots} x {raw actions, deformed by D}. Pure functions.
+
+Pictures are rendered by a compiled function of their own: compiled together with what reads them, XLA on a CPU would
+render a picture again for each use of it.
+"""
 
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
 from cobra_rl.agents.explorer import hits
 from cobra_rl.agents.mpo import Transition, to_environment
@@ -31,13 +35,11 @@ def begin(env: Environment, count: int, key: PRNGKeyArray) -> PlayState:
     return PlayState(jax.vmap(env.initial)(jax.random.split(reset_key, count)), None, key)
 
 
-@eqx.filter_jit
 def look(env: Environment, world: WorldModel | None, envs: Any) -> Float[Array, "E K M"] | None:
     """Encode the present scenes, if the agent uses a world model."""
-    return None if world is None else world.encode(jax.vmap(env.draw)(envs))
+    return None if world is None else world.encode(render(env, envs))
 
 
-@eqx.filter_jit
 def move(
     env: Environment, config: BaselineConfig, world: WorldModel | None, networks: ActorCritic, state: PlayState
 ) -> tuple[PlayState, Transition, Float[Array, ""]]:
@@ -46,15 +48,27 @@ def move(
     Returns the new state, whose scenes are not encoded yet (see `look`), the transitions without their next observation
     (see `followed`), and the share of actions that moved something.
     """
+    seen = see(env, config, remembered(config, state))
+    return _move(env, config, world, networks, state, seen)
+
+
+@eqx.filter_jit
+def _move(
+    env: Environment,
+    config: BaselineConfig,
+    world: WorldModel | None,
+    networks: ActorCritic,
+    state: PlayState,
+    seen: Observation,
+) -> tuple[PlayState, Transition, Float[Array, ""]]:
     key, act_key, *step_keys = jax.random.split(state.key, 4)
-    kept = remembered(config, state)
-    policy = networks.policy(see(env, config, kept))
+    policy = networks.policy(seen)
     u = jnp.clip(policy.sample(act_key, 1)[0], 0.0, 1.0)
     noise_keys, reset_keys = (jax.random.split(step_key, u.shape[0]) for step_key in step_keys)
     action = to_environment(config, world, state.slots, u)
     after = jax.vmap(env.advance)(noise_keys, state.envs, action)
     envs = jax.vmap(lambda key, step: auto_reset(env, key, step))(reset_keys, after)
-    step = Transition(kept, u, after.reward, None, after.terminated, after.truncated)
+    step = Transition(remembered(config, state), u, after.reward, None, after.terminated, after.truncated)
     return PlayState(envs, None, key), step, hits(env, state.envs, after)
 
 
@@ -78,7 +92,13 @@ def remembered(config: BaselineConfig, state: PlayState) -> Any:
 
 def see(env: Environment, config: BaselineConfig, kept: Any) -> Observation:
     """Convert what the replay stores to the networks' input: slots as they are, or the rendered states."""
-    return kept if config.features == "slots" else jax.vmap(env.draw)(kept)
+    return kept if config.features == "slots" else render(env, kept)
+
+
+@eqx.filter_jit
+def render(env: Environment, states: Any) -> UInt8[Array, "E H W 3"]:
+    """Render the states of many environments."""
+    return jax.vmap(env.draw)(states)
 
 
 def blank(env: Environment, config: BaselineConfig, sizes: Sizes) -> Transition:

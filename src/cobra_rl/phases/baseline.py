@@ -94,7 +94,7 @@ def _add(given: tuple[BaselineConfig, Transition, model_free.PlayState], memory:
     return _replay(given[0]).add(memory, model_free.followed(*given))
 
 
-# Separate from `_update`: compiled together, XLA on a CPU would render a picture again for each use of it.
+# Separate from `_update`, so that pictures are rendered once (see model_free.py).
 @eqx.filter_jit
 def _sample(env: Environment, config: BaselineConfig, memory: ReplayState, key: PRNGKeyArray) -> Transition:
     batch = _replay(config).sample_uniformly(memory, key)
