@@ -2,9 +2,10 @@
 
     .venv/bin/python benchmarks/vision_ablation.py [--steps 1500] [--variants NAME ...] [--out FILE]
 
-Every run has the same number of steps, the same seed and the preset's curriculum stretched to that length, so the
-metrics are those of the first minutes of training and not of its end. Results are added to the JSON file as they
-come; a variant that is there already, measured with the same steps, is not run again. Neither `make bench` nor the
+So that MONet's own networks can be afforded on a CPU, scenes have one to three sprites and the models four slots. Every
+run has the same seed and number of steps, and the preset's schedules of that length, without its curriculum. Trained
+models are measured as by `cobra evaluate vision`, on other scenes of that kind. Results are added to the JSON file as
+they come; a variant that is there already, measured with the same steps, is not run again. Neither `make bench` nor the
 tests run it.
 """
 
@@ -15,15 +16,29 @@ use_huge_pages()  # as `cobra train vision` does
 import argparse
 import dataclasses
 import json
-import sys
 import tempfile
 from pathlib import Path
 
+from record import show, write
+
 from cobra_rl.config import VISION, Stage, VisionConfig
+from cobra_rl.environments import fewer_sprites
+from cobra_rl.evaluation.vision import evaluate_vision
 from cobra_rl.phases import vision
 from cobra_rl.spriteworld import make
 
-LAPTOP = VISION["laptop"]
+SPRITES, SLOTS, SCENES, SEED = 3, 4, 600, 0
+MONET = {  # the model's fields that put a part of MONet in the place of ours
+    "attention": {"attention_window": 0, "attention_channels": (32, 32, 64, 64, 64)},
+    "encoder": {"encoder_window": 0, "encoder_hidden": 256},
+    "decoder": {"decoder_patch": 0, "decoder_width": 32},
+}
+LAPTOP = dataclasses.replace(
+    VISION["laptop"],
+    model=dataclasses.replace(VISION["laptop"].model, slots=SLOTS),
+    stages=(Stage(1.0, SPRITES),),
+    average=0.99,
+)
 
 
 def with_model(**changes) -> VisionConfig:
@@ -33,36 +48,40 @@ def with_model(**changes) -> VisionConfig:
 
 VARIANTS = {
     "laptop": LAPTOP,
-    "MONet's attention": with_model(attention_window=0, attention_channels=(32, 32, 64, 64, 64)),
-    "MONet's encoder": with_model(encoder_window=0, encoder_hidden=256),
-    "MONet's decoder": with_model(decoder_patch=0, decoder_width=32),
-    "MONet's optimiser": dataclasses.replace(
+    "MONet's attention": with_model(**MONET["attention"]),
+    "MONet's encoder": with_model(**MONET["encoder"]),
+    "MONet's decoder": with_model(**MONET["decoder"]),
+    "MONet's encoder and decoder": with_model(**MONET["encoder"], **MONET["decoder"]),
+    "all of MONet": with_model(**MONET["attention"], **MONET["encoder"], **MONET["decoder"]),
+    "RMSProp 1e-4": dataclasses.replace(
         LAPTOP, optimiser="rmsprop", learning_rate=1e-4, warmup=0, decay_from=1.0, clip=0.0
     ),
-    "no curriculum": dataclasses.replace(LAPTOP, stages=(Stage(1.0, 6, 8),)),
     "beta and gamma 0.5 throughout": dataclasses.replace(LAPTOP, beta=((0.0, 0.5),), gamma=((0.0, 0.5),)),
 }
 
 
+def measure(name: str, steps: int) -> dict[str, float]:
+    """Train a variant and return its scores on held-out scenes."""
+    env = fewer_sprites(make("exploration"), SPRITES)
+    config = dataclasses.replace(VARIANTS[name], steps=steps, evaluate_every=steps)
+    with tempfile.TemporaryDirectory() as folder:
+        trained = vision.train(config, env, Path(folder), seed=SEED, title=name)
+    return evaluate_vision(trained, env, SCENES) | {"steps": steps, "seed": SEED}
+
+
 def main() -> None:
-    """Run the variants and write their last validation scores."""
+    """Run the variants and write their scores."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
     parser.add_argument("--out", type=Path, default=Path("results", "vision_ablation.json"))
     options = parser.parse_args()
-    record = json.loads(options.out.read_text()) if options.out.exists() else {"runs": {}}
-    record["command"] = "python benchmarks/vision_ablation.py " + " ".join(sys.argv[1:])
+    figures = json.loads(options.out.read_text())["figures"] if options.out.exists() else {}
     for name in options.variants:
-        if record["runs"].get(name, {}).get("step") == options.steps:
-            continue
-        config = dataclasses.replace(VARIANTS[name], steps=options.steps, evaluate_every=options.steps, average=0.99)
-        with tempfile.TemporaryDirectory() as folder:
-            vision.train(config, make("exploration"), Path(folder), seed=0, title=name)
-            record["runs"][name] = json.loads(Path(folder, "log.jsonl").read_text().splitlines()[-1]) | {"seed": 0}
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(record, indent=2) + "\n")
-    print(f"Raw numbers: {options.out}")
+        if figures.get(name, {}).get("steps") != options.steps:
+            figures[name] = measure(name, options.steps)
+            write(options.out, figures=figures)
+    show(figures)
 
 
 if __name__ == "__main__":

@@ -225,7 +225,7 @@ BASELINE: dict[str, BaselineConfig] = {
             channels=(64, 32), patches=(4, 2), shrink=2, shared=True,
         ),
         epsilon_mean=5e-2, epsilon_scale=1e-3, samples=16, discount=0.95, target_every=25, batch=256,
-        learning_rate=1e-3, replay_ratio=16.0, reward_cap=5.0, capacity=200_000, envs=64,
+        learning_rate=1e-3, replay_ratio=8.0, reward_cap=5.0, capacity=200_000, envs=64,
     ),
     "debug": BaselineConfig(
         networks=ActorCriticConfig(
