@@ -75,6 +75,18 @@ def test_watch_films_the_shipped_agent_beside_what_it_sees_and_imagines(tmp_path
         (["solve", "sorting", "--preset", "big"], "big"),
         (["train", "explore", "--vision", "nowhere"], "There are no vision weights in nowhere"),
         (["figures", "--results", "nowhere"], "nowhere"),
+        (["watch", "sorting", "--run-seed", "7"], "--run-seed goes with --run"),
+        (["evaluate", "vision", "--suite", "--env", "stars.py:task"], "give --suite or --env, not both"),
+        (["solve", "sorting", "--predictor", "reward", "--config.value"], "--config.value contradict each other"),
+        (["train", "vision", "--steps", "5", "--config.steps", "7"], "--steps and --config.steps (7) contradict"),
+        (
+            ["train", "explore", "--policy", "slots", "--config.exploration.net", "whole"],
+            "exploration.net (whole) con",
+        ),
+        (
+            ["baseline", "sorting", "--features", "pixels", "--config.features", "slots"],
+            "features (slots) con",
+        ),
         (["evaluate", "vision", "--scenes", "3"], "--scenes is 3; it must be a whole number from 10"),
     ],
 )

@@ -66,6 +66,11 @@ def test_more_steps_and_more_seeds_add_to_a_run_exactly(run, quick, tmp_path, ca
     assert last["seeds"] == once["seeds"][1:]
     with pytest.raises(ValueError, match=r"holds a run of 44 steps and cannot be made shorter \(20 asked\)"):
         solve(folder=tmp_path / "once", **run | {"steps": 20})
+    for fewer in (range(1), range(1, 3)):
+        with pytest.raises(
+            ValueError, match=r"once holds results of seed [01], which --first-seed and --seeds leave out"
+        ):
+            solve(folder=tmp_path / "once", **run | {"seeds": fewer})
     with pytest.raises(OtherRun, match=r"other settings \(config.proposals: 8, now 9\); give another folder"):
         solve(folder=tmp_path / "once", **run | {"config": dataclasses.replace(TASK["debug"], proposals=9)})
     record = json.loads((tmp_path / "once" / "run.json").read_text())

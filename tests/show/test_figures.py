@@ -3,6 +3,7 @@
 import functools
 import json
 import shutil
+from contextlib import nullcontext
 
 import equinox as eqx
 import numpy as np
@@ -172,7 +173,6 @@ def test_agents_at_play_are_those_of_the_runs_or_none(command, only_solving, deb
 
     lacks = f"solving: left out. There is no run {tmp_path / 'solve' / TASK} of `cobra solve {TASK}`"
     assert lacks in draw("none", "--results", tmp_path)
-    assert "solving: left out. There is no run " in draw("none", "--world", debug_world)  # with the published results
     known = load_world(debug_world)
     predictor = untrained(lambda key: make_reward(CONFIG.reward, known.sizes.latents, key))
     Agent(known, predictor, CONFIG, Problem(TASK), debug_world).save(tmp_path / "solve" / TASK)
@@ -180,6 +180,16 @@ def test_agents_at_play_are_those_of_the_runs_or_none(command, only_solving, deb
     assert not (tmp_path / "none" / "solving.png").exists()
     assert "left out" not in draw("own", "--results", tmp_path, "--world", debug_world)
     assert (tmp_path / "own" / "solving.png").exists()
+
+
+@pytest.mark.parametrize("command", ["figures", "figures performance", "report"])
+def test_published_results_do_not_stand_beside_another_world(command, debug_world, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("cobra_rl.cli.report.FIGURES", {"performance": FIGURES["performance"]})
+    place = "--figures" if command == "report" else "--out"
+    with nullcontext() if command == "figures" else pytest.raises(SystemExit):
+        cli.main([*command.split(), "--world", str(debug_world), place, str(tmp_path)])
+    assert "the published ones are of the shipped world; give" in "".join(capsys.readouterr())
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["emergence", "performance", "sparse", "ablation", "latents_read", *BESIDE])

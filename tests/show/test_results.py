@@ -120,6 +120,7 @@ def test_the_shipped_agent_is_of_the_published_run(task):
     settings = Agent.settings(WEIGHTS / "tasks" / task)
     assert result["problem"].items() <= vars(settings.problem).items()
     assert settings.steps == result["steps"]
+    assert f"| `{task}` | {settings.steps:,} |" in (WEIGHTS / "tasks" / "README.md").read_text().splitlines()
 
 
 def test_there_is_no_agent_for_a_task_that_nobody_learnt():

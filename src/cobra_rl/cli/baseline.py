@@ -1,6 +1,5 @@
 """`cobra baseline`: the paper's model-free baselines."""
 
-import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -8,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 import tyro
 
 from cobra_rl.cli.learning import Learning
-from cobra_rl.cli.options import Maybe, OutFolder, Steps, TaskOrAll, command_line
+from cobra_rl.cli.options import Maybe, OutFolder, Steps, TaskOrAll, command_line, shortcut
 from cobra_rl.config import BASELINE, BaselineConfig
 from cobra_rl.environments import Problem
 from cobra_rl.phases.baseline import prepare_baseline
@@ -47,8 +46,9 @@ class Baseline(Learning):
 
     def chosen(self) -> BaselineConfig:
         """Return the configuration with the options --features and --policy applied."""
-        given = {"features": self.features, "policy": self.policy}
-        return dataclasses.replace(self.config, **{name: value for name, value in given.items() if value})
+        usual = BASELINE[self.preset]
+        config = shortcut(self.config, usual, "features", self.features, "--features")
+        return shortcut(config, usual, "policy", self.policy, "--policy")
 
     def prepare(self, task: str | None, out: Path | None) -> Solving:
         """Describe the training of one task in folder `out`."""

@@ -59,7 +59,7 @@ class HeldOut:
     env: Maybe[str] = None
     """A Spriteworld of your own, as module:name or file.py:name. Default: the suite's exploration environment."""
     scenes: Annotated[int, Bounds(10, 100_000)] = 1000
-    """Number of held-out exploration scenes with up to 6 sprites. Probes are fitted on some and tested on others."""
+    """Number of held-out exploration scenes. Probes are fitted on some and tested on others."""
     out: Maybe[OutJson] = None  # Where to write the metrics as JSON. Default: they are only printed.
 
     def environment(self) -> Spriteworld | None:
@@ -82,6 +82,8 @@ class EvaluateVision(HeldOut):
         """Measure, print, write."""
         if self.vision is not None and self.world is not None:
             raise ValueError("Give --world or --vision, not both.")
+        if self.suite and self.env is not None:
+            raise ValueError("--suite measures the environments of the suite; give --suite or --env, not both.")
         model = load_vision(self.vision) if self.vision is not None else load_world(self.world).vision
         with working(f"Looking at {self.scenes:,} scenes and fitting probes"):
             if self.suite:

@@ -1,10 +1,11 @@
 """What the commands share: types of options, such as the tasks of the suite, and the parser with presets."""
 
 import argparse
+import dataclasses
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 import tyro
 from tyro.extras import literal_type_from_choices
@@ -63,6 +64,31 @@ def absolute_env(name: str | None) -> str | None:
 def command_line() -> str:
     """Return the command line as it was typed, to be recorded with results."""
     return shlex.join(["cobra", *sys.argv[1:]])
+
+
+def shortcut(config: T, preset: T, name: str, value: Any, option: str, path: str = "--config") -> T:
+    """Apply an option that stands for a field of a configuration.
+
+    Args:
+        config: The configuration, with the fields that were set on the command line.
+        preset: The same configuration as the preset has it.
+        name: The field.
+        value: What the option gives it; None: the option was left out.
+        option: The option, such as "--steps", for an error.
+        path: The option of the configuration itself, such as "--config.exploration", for an error.
+
+    Returns:
+        The configuration with that field.
+
+    Raises:
+        ValueError: If the field itself was set to something else.
+    """
+    if value is None:
+        return config
+    if (given := getattr(config, name)) not in (value, getattr(preset, name)):
+        field = f"{path}.{name.replace('_', '-')}"
+        raise ValueError(f"{option} and {field} ({given}) contradict each other; leave one of them out.")
+    return dataclasses.replace(cast(Any, config), **{name: value})
 
 
 def check_ray_options(runtime: str, **options: int | str | None) -> None:

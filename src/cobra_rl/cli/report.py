@@ -10,9 +10,11 @@ from tyro.extras import literal_type_from_choices
 from cobra_rl.bounds import Output
 from cobra_rl.cli.options import Maybe, OutFolder
 from cobra_rl.show.figures import FIGURES, Agents, agents_of, write
-from cobra_rl.show.page.page import is_current, write_report
+from cobra_rl.show.page.page import READ, is_current, write_report
 from cobra_rl.show.results import RESULTS
-from cobra_rl.worlds import find_world, load_world
+from cobra_rl.worlds import SHIPPED, find_world, load_world
+
+FOREIGN = "the published ones are of the shipped world; give a folder of your own with --results"
 
 if TYPE_CHECKING:
     FigureName = str
@@ -28,7 +30,8 @@ class Figures:
     """Names of the figures. Default: all."""
     world: Maybe[Path] = None  # World that the figures are drawn from. Default: the shipped one.
     results: Maybe[Path] = None
-    """Folder of results, such as OUT/results of `cobra reproduce`, or of runs: solve/TASK/. Default: the published."""
+    """Folder of results, such as OUT/results of `cobra reproduce`, or of runs: solve/TASK/. Default: the published
+    results, which are of the shipped world."""
     out: OutFolder = Path("runs", "figures")  # Output folder.
 
     def run(self, agents: Agents | None = None, redraw: bool = True) -> None:
@@ -40,6 +43,7 @@ class Figures:
         if self.results is not None and not self.results.is_dir():
             raise ValueError(f"--results is {self.results}, which is no folder.")
         world, results = load_world(self.world), self.results or RESULTS
+        others = READ if _is_foreign(self.world, self.results) else ()
         agents = agents or agents_of(results, self.world)
         for name in self.names or FIGURES:
             path = self.out / f"{name}.png"
@@ -49,6 +53,8 @@ class Figures:
             print(f"{name}: drawing", flush=True)
             rest = {"agents": agents} if name == "solving" else {}
             try:
+                if name in others:
+                    raise ValueError(f"It shows results, and {FOREIGN}.")
                 drawn = FIGURES[name](world, results, **rest)
             except (FileNotFoundError, ValueError) as missing:  # no results of it, or a world of another kind
                 if self.names:
@@ -64,13 +70,21 @@ class Report:
 
     world: Maybe[Path] = None  # World that the figures are drawn from. Default: the shipped one.
     results: Maybe[Path] = None
-    """Folder of results, such as OUT/results of `cobra reproduce`, or of runs: solve/TASK/. Default: the published."""
+    """Folder of results, such as OUT/results of `cobra reproduce`, or of runs: solve/TASK/. Default: the published
+    results, which are of the shipped world."""
     figures: OutFolder = Path("runs", "figures")
     """Folder of the figures; missing ones are drawn first, which takes minutes."""
     out: Annotated[Path, Output(".html")] = Path("runs", "report.html")  # Output file.
 
     def run(self, agents: Agents | None = None) -> None:
         """Write the page and print its path; `agents` are as in `Figures`."""
+        if _is_foreign(self.world, self.results):
+            raise ValueError(f"The report shows results, and {FOREIGN}.")
         results, say = self.results or RESULTS, lambda text: print(text, flush=True)
         path = write_report(self.out, self.figures, results, self.world, agents, say)
         print(f"The report ({path.stat().st_size / 1e6:.1f} MB, opens in any browser): {path}")
+
+
+def _is_foreign(world: Path | None, results: Path | None) -> bool:
+    """Return whether the published results would stand beside a world that they are not of."""
+    return results is None and find_world(world) != SHIPPED

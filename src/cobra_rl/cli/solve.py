@@ -56,5 +56,10 @@ class Solve(Learning):
     def _config(self) -> TaskConfig:
         """Return the configuration; with sparse rewards: values, no scaling, random choices until the first reward."""
         value = self.sparse if self.predictor is None else self.predictor == "value"
+        if self.config.value and self.predictor == "reward":
+            raise ValueError("--predictor reward and --config.value contradict each other; leave one of them out.")
         config = dataclasses.replace(self.config, value=self.config.value or value)
-        return dataclasses.replace(config, reward_unit=1.0, wait_for_reward=True) if self.sparse else config
+        if not self.sparse:
+            return config
+        is_set = config.reward_unit != TASK[self.preset].reward_unit
+        return dataclasses.replace(config, reward_unit=config.reward_unit if is_set else 1.0, wait_for_reward=True)

@@ -1,13 +1,14 @@
 """`cobra train vision` and `cobra train explore`."""
 
 import dataclasses
+from collections.abc import Mapping
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from cobra_rl.bounds import Bounds, Count, TrainingSeed
-from cobra_rl.cli.options import Maybe, OutFolder, Preset, check_ray_options, command_line
+from cobra_rl.cli.options import Maybe, OutFolder, Preset, check_ray_options, command_line, shortcut
 from cobra_rl.config import EXPLORE, VISION, ExploreConfig, VisionConfig
 from cobra_rl.environments import load_environment
 from cobra_rl.phases import explore, vision
@@ -18,6 +19,8 @@ from cobra_rl.worlds import SHIPPED, load_vision
 @dataclass(frozen=True, kw_only=True)
 class Training:
     """The options of both commands."""
+
+    presets: ClassVar[Mapping[str, Any]]
 
     config: Any
     preset: Preset = "laptop"
@@ -33,7 +36,7 @@ class Training:
 
     def configuration(self) -> Any:
         """Return the configuration, with --steps applied."""
-        return self.config if self.steps is None else dataclasses.replace(self.config, steps=self.steps)
+        return shortcut(self.config, self.presets[self.preset], "steps", self.steps, "--steps")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,13 +89,11 @@ class TrainExplore(Training):
 
     def configuration(self) -> ExploreConfig:
         """Return the configuration, with --steps and --policy applied."""
-        config = super().configuration()
+        config, usual = super().configuration(), EXPLORE[self.preset].exploration
         if self.policy == "random":
             return dataclasses.replace(config, curious=False)
-        if self.policy:
-            policy = dataclasses.replace(config.exploration, net=self.policy)
-            return dataclasses.replace(config, exploration=policy)
-        return config
+        policy = shortcut(config.exploration, usual, "net", self.policy, "--policy", "--config.exploration")
+        return dataclasses.replace(config, exploration=policy)
 
     def _ray_actors(self, config: ExploreConfig, env: Any, seen: Path) -> Any:
         try:

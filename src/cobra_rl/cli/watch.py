@@ -50,6 +50,8 @@ class Watch:
         """Load the agent, and return it with the problem that it learnt."""
         if self.run_folder is None and self.task is None:
             raise ValueError("Name a task, or give a run of `cobra solve` with --run.")
+        if self.run_folder is None and self.seed_of_run is not None:
+            raise ValueError("--run-seed goes with --run: one agent is shipped for each task.")
         if self.run_folder is None and self.world is not None:
             raise ValueError("--world goes with --run: the shipped agents play in the shipped world.")
         if self.run_folder is None:

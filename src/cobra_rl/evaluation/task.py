@@ -18,7 +18,7 @@ from cobra_rl.spriteworld import EnvState, Spriteworld
 from cobra_rl.spriteworld.base import Environment, auto_reset
 
 WINDOW, ENOUGH = 30, 27  # episodes, and how many of them must succeed: 90 %
-CONTEXT = {"random": "random policy", "bound": "one-step search that knows all"}  # what to compare with
+CONTEXT = {"random": "random policy", "bound": "one-step search with the true state"}  # what to compare with
 Envs = Mapping[str, Environment]  # by mode, such as {"train": ..., "test": ...}
 SIDE_BY_SIDE = 16  # episodes; more take longer per image, and wait longer for the last one
 

@@ -186,11 +186,22 @@ class Solving(ABC):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Lock the folder for this process; refuse a folder whose run has other settings."""
+        """Lock the folder for this process; refuse a folder whose run has other settings, or more seeds."""
+        self._refuse_fewer_seeds()
         with open_run(self.folder, self.settings, {"check_every": 0}, free=FREE, command=self.command):
             if self.place not in (None, SHIPPED):
                 copy_world(self.place, self.folder / "world")
             yield
+
+    def _refuse_fewer_seeds(self) -> None:
+        """Raise a ValueError if result.json holds seeds that are not asked for: it is written anew without them."""
+        known = _known(self.folder / "result.json", {"seeds": list})
+        if lost := sorted({row["seed"] for row in known["seeds"]} - set(self.seeds) if known else ()):
+            missing = f"seed{'s' * (len(lost) > 1)} {', '.join(map(str, lost))}"
+            raise ValueError(
+                f"{self.folder} holds results of {missing}, which --first-seed and --seeds leave out; ask for all of "
+                "its seeds, or give another folder with --out."
+            )
 
     def learn(self, seed: int) -> dict[str, Any]:
         """Learn one seed and score it; if it was scored before and its weights exist, read the scores.
@@ -261,7 +272,7 @@ def _compared(folder: Path, envs: Mapping[str, Environment], final: int) -> dict
     path, asked = folder / "context.json", {"final": final}
     if known := _known(path, asked | {"context": dict}):
         return known["context"]
-    with working(f"What to compare with: {final} episodes of a random policy and of one that knows all"):
+    with working(f"Reference policies: {final} episodes of a random policy and of a search with the true state"):
         found = context(envs, final, FINAL_SEED)
     if not all(np.isfinite(value) for scores in found.values() for value in scores.values()):
         raise Diverged("The environment gives rewards that are not finite; correct its task first.")

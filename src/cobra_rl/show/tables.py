@@ -13,8 +13,8 @@ from cobra_rl.show.task_results import LABELS, Record, TaskResult, task_result
 from cobra_rl.spriteworld.names import MODES
 
 SOON, KEPT = ("steps_to_90", "episodes_to_90"), "steps_to_90_kept"
-COMPARED = {"random": "random policy", "bound": "knows all"}  # what results are compared with
-KNOWS_ALL = "knows all: a one-step search with the true state"
+COMPARED = {"random": "random policy", "bound": "true state"}  # what results are compared with
+TRUE_STATE = "true state: a one-step search with the true state and dynamics"
 WIDE = 72  # columns from which on `print_suite` has room for the comparison
 
 
@@ -122,7 +122,7 @@ def print_result(result: Record | TaskResult) -> None:
     for name, scores in result.context.items():
         table.add_row(COMPARED[name], *(share(scores[mode]) for mode in MODES))
     notes = ["all seeds: interquartile mean and its 95 % interval"] if len(result.seeds) > 1 else []
-    notes += [KNOWS_ALL] if "bound" in result.context else []
+    notes += [TRUE_STATE] if "bound" in result.context else []
     table.caption = "; ".join(notes)
     Console().print(table)
 
@@ -161,7 +161,7 @@ def print_suite(results: Sequence[Record | TaskResult]) -> None:
             *("\n".join(share(of[mode]) for mode in MODES) if of else "-" for of in context),
             "\n".join(count_summary(result.counts(name)) for name in SOON),
         )
-    table.caption = f"random policy, knows all: train above test; {KNOWS_ALL}" if compared else ""
+    table.caption = f"random policy, true state: train above test; {TRUE_STATE}" if compared else ""
     console.print(table)
 
 

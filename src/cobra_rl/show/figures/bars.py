@@ -113,7 +113,7 @@ def _steps(axes: Axes, place: float, width: float, result: TaskResult, color: st
 
 
 def _compared(axes: Axes, results: Mapping[str, TaskResult], mode: str) -> None:
-    """Draw a random policy and the bound of a search that knows all across each group of bars."""
+    """Draw a random policy and the bound of a one-step search with the true state across each group of bars."""
     for task, result in results.items():
         ends = (REWARDED.index(task) - 0.45, REWARDED.index(task) + 0.45)
         for name, style in (("bound", "-"), ("random", ":")):
