@@ -64,7 +64,7 @@ def write_readme() -> None:
     for task in REWARDED:
         beside = [read_task(RESULTS, f"baseline/{task}-{name}") for name in ("mpo_handheld", "mpo_raw")]
         more = f" {markdown_beside(*beside)} |" if (RESULTS / "baseline").exists() else ""
-        write_row("README.md", "## What came of it", markdown_row(read_task(RESULTS, f"solve/{task}")) + more)
+        write_row("README.md", "## Results", markdown_row(read_task(RESULTS, f"solve/{task}")) + more)
 
 
 def write_references(page: str, section: str) -> None:

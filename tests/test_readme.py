@@ -11,15 +11,17 @@ from cobra_rl.show.figures import FIGURES
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+OWN = (ROOT / "docs" / "worlds-of-your-own.md").read_text()
+LEARNS = [block for block in re.findall(r"```python\n(.*?)```", OWN, re.DOTALL) if "Agent.learn" in block]
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: re.sub(r"\W+", " ", block)[-40:])
+@pytest.mark.parametrize("block", [*BLOCKS, *LEARNS], ids=lambda block: re.sub(r"\W+", " ", block)[-40:])
 def test_a_python_block_runs_alone(block, monkeypatch, tmp_path, debug_world):
     monkeypatch.chdir(tmp_path)
     if "Agent.learn" in block:  # in a tiny world, which compiles in a fraction of the time
         for module in ("worlds", "agent", "records"):
             monkeypatch.setattr(f"cobra_rl.{module}.SHIPPED", debug_world)
-    quick = block.replace("steps=200)", "steps=8, final=2)")  # what it learns is tested elsewhere
+    quick = re.sub(r"steps=[23]00\)", "steps=8, final=2)", block)  # what it learns is tested elsewhere
     namespace: dict = {}
     exec(quick, namespace)
     if "keys = jax" in block:
@@ -33,6 +35,7 @@ def test_a_python_block_runs_alone(block, monkeypatch, tmp_path, debug_world):
 
 def test_there_are_blocks_for_all_that_is_offered():
     assert len(BLOCKS) == 5
+    assert len(LEARNS) == 1
 
 
 def test_commands_and_files_exist():

@@ -21,7 +21,18 @@ from cobra_rl.spriteworld.suite import EnvSpec
 
 
 def load_environment(name: str, mode: str = "train") -> Environment:
-    """Load a user's environment by `module:name` or `file.py:name`; raise a ValueError if it cannot be loaded."""
+    """Load a user's environment.
+
+    Args:
+        name: Where it is defined: `module:name` or `path/to/file.py:name`.
+        mode: The mode, "train" or "test", for environments that are given as a function of it.
+
+    Returns:
+        The environment.
+
+    Raises:
+        ValueError: If nothing is found there, its code fails, or it is no environment.
+    """
     where, colon, attribute = name.rpartition(":")
     if not colon or not where or not attribute:
         raise ValueError(f"--env is {name!r}; it must be module:name or path/to/file.py:name.")
@@ -35,7 +46,19 @@ def load_environment(name: str, mode: str = "train") -> Environment:
 
 
 def as_environment(found: Any, mode: str = "train", name: str = "the environment") -> Environment:
-    """Convert an EnvSpec, an Environment, or a function of the mode that returns one of these, to an environment."""
+    """Convert what a user gives to an environment.
+
+    Args:
+        found: An EnvSpec, an Environment, or a function of the mode that returns one of these.
+        mode: The mode, "train" or "test".
+        name: What to call it in an error.
+
+    Returns:
+        The environment.
+
+    Raises:
+        ValueError: If it is nothing of these.
+    """
     if isinstance(found, EnvSpec):
         return Spriteworld(found)
     if isinstance(found, Environment):

@@ -62,7 +62,14 @@ class Replay:
     def sample(self, state: ReplayState, key: PRNGKeyArray, alpha: Scalar, beta: Scalar) -> Sample:
         """Draw a batch: one item from each of B equal shares of the sum of all error^alpha (stratified).
 
-        The importance weights are (size * probability)^-beta: beta 1 undoes the priorities, alpha 0 makes none.
+        Args:
+            state: The replay, which must not be empty.
+            key: A random key.
+            alpha: The exponent of the priorities; 0 makes all items equally likely.
+            beta: The exponent of the importance weights (size * probability)^-beta; 1 undoes the priorities.
+
+        Returns:
+            The items, their importance weights, of which the largest is 1, and their indices for `update`.
         """
         used = jnp.arange(self.capacity) < state.size
         priority = jnp.where(used, jnp.maximum(state.error, LEAST_ERROR) ** alpha, 0.0)
@@ -79,5 +86,14 @@ class Replay:
         return jax.tree.map(lambda leaf: leaf[indices], state.items)
 
     def update(self, state: ReplayState, indices: Int[Array, " B"], errors: Float[Array, " B"]) -> ReplayState:
-        """Replace the raw errors of the items that `sample` found at these indices."""
+        """Replace errors of items.
+
+        Args:
+            state: The replay.
+            indices: The places of the items, as `sample` gave them.
+            errors: Their new errors, before any exponent.
+
+        Returns:
+            The replay with these errors.
+        """
         return state._replace(error=state.error.at[indices].set(errors))

@@ -35,7 +35,18 @@ def film(
 ) -> list[Frame]:
     """Film episodes one after the other: states, actions, hidden goals, and how each episode ended.
 
-    `together` is the number of episodes stepped in parallel. It does not change the film; one used before saves time.
+    Args:
+        policy: The policy that acts.
+        params: Its parameters.
+        env: The environment.
+        frames: The number of frames.
+        seed: The random seed of the episodes.
+        size: The width and height of a frame in pixels.
+        together: The number of episodes stepped in parallel. It does not change the film; a number that was used before
+            saves compiling.
+
+    Returns:
+        The frames, uint8 [H, W, 3] each.
     """
     return [frame for *_, frame in itertools.islice(_moments(policy, params, env, seed, size, together), frames)]
 
@@ -43,7 +54,19 @@ def film(
 def watch(
     agent: Player, env: Environment, frames: int, seed: int, size: int, progress: Progress = lambda done, total: None
 ) -> list[Frame]:
-    """Film episodes one after the other, beside the slots that the agent sees and the scenes that it imagines."""
+    """Film episodes one after the other, beside the slots that the agent sees and the scenes that it imagines.
+
+    Args:
+        agent: The agent; slots are shown if it has a world model, imagined scenes if it is COBRA.
+        env: The environment.
+        frames: The number of frames.
+        seed: The random seed of the episodes.
+        size: The width and height of one picture in pixels.
+        progress: Is told how many frames there are, and how many there will be.
+
+    Returns:
+        The frames, uint8 [H, W, 3] each.
+    """
     rows, world = [], agent.world
     moments = itertools.islice(_moments(agent.policy, agent.params, env, seed, size, FEW), frames)
     for done, (state, action, scene) in enumerate(moments, 1):

@@ -107,7 +107,17 @@ def learning_curves(_: WorldModel, results: Path) -> Drawn:
 
 
 def report_run(record: Record, folder: Path, agent: Player, envs: Mapping[str, Environment]) -> tuple[Path, Path]:
-    """Draw the learning curve of a finished run and film its agent in the environment of each mode: the two files."""
+    """Draw the learning curve of a finished run, and film its agent in the environment of each mode.
+
+    Args:
+        record: The contents of the run's result.json.
+        folder: The folder that the files are written to.
+        agent: The agent to film.
+        envs: The environments by mode, "train" and "test".
+
+    Returns:
+        The paths of the learning curve and of the film.
+    """
     result, path = task_result(record), folder / "film.gif"
     curve = write(learning_curve(result), "learning_curve", folder)
     together = min(record["final"], SIDE_BY_SIDE)  # as in the episodes at its end

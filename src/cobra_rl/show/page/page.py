@@ -62,10 +62,23 @@ def write_report(
     agents: Agents | None = None,
     say: Say = print,
 ) -> Path:
-    """Draws the figures that the folder `figures` lacks and writes the page, a single HTML file that opens anywhere.
+    """Draws the figures that a folder lacks and writes the page, a single HTML file that opens in any browser.
 
-    What is drawn are the world in the folder `world`, None: the shipped one, and the agent that `agents` gives for each
-    task, None: that of its run in `results`, or of the published results the shipped one.
+    Args:
+        out: The file to write.
+        figures: The folder of the figures.
+        results: The folder of results.
+        world: The folder of the world that the figures show; None: the shipped one.
+        agents: Gives the agent at play for each task; None: that of its run in `results`, or, for the published
+            results, the shipped one.
+        say: Is told what is being drawn, and what is left out and why.
+
+    Returns:
+        The file.
+
+    Raises:
+        FileNotFoundError: If there is no folder `results`.
+        ValueError: If a result is damaged, or `out` or `figures` cannot be written.
     """
     if not results.is_dir():
         raise FileNotFoundError(f"--results is {results}, which is no folder of results.")
