@@ -249,9 +249,11 @@ def test_a_full_disk_switches_tensorboard_off_and_training_goes_on(tmp_path: Pat
 HANGS_UP = """
 import signal, sys, time
 from pathlib import Path
+from cobra_rl.cli.process import keep_talking
 from cobra_rl.runtime.log import RunLog
 from cobra_rl.runtime.signals import StopRequested
 
+keep_talking()  # as the command does; without it Python may fail to flush its output at the end (exit code 120)
 folder = Path(sys.argv[1])
 with StopRequested() as stop, RunLog(folder, 1000, "see") as log:
     stop.say = log.say

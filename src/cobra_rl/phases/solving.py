@@ -187,8 +187,8 @@ class Solving(ABC):
     @contextmanager
     def held(self) -> Iterator[None]:
         """Lock the folder for this process; refuse a folder whose run has other settings, or more seeds."""
-        self._refuse_fewer_seeds()
-        with open_run(self.folder, self.settings, {"check_every": 0}, free=FREE, command=self.command):
+        options = {"free": FREE, "command": self.command, "check": self._refuse_fewer_seeds}
+        with open_run(self.folder, self.settings, {"check_every": 0}, **options):
             if self.place not in (None, SHIPPED):
                 copy_world(self.place, self.folder / "world")
             yield

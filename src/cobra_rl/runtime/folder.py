@@ -5,7 +5,7 @@ import fcntl
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ def open_run(
     defaults: Mapping[str, Any] | None = None,
     free: Sequence[str] = (),
     command: str = "",
+    check: Callable[[], None] = lambda: None,
 ) -> Iterator[None]:
     """Lock the folder of a run for this process, and record its settings; this is a context manager.
 
@@ -40,6 +41,7 @@ def open_run(
         defaults: The same for entries of `settings` that are newer than some runs.
         free: The settings that may differ from those recorded before, such as `world.path`; `steps` may only grow.
         command: The command that was typed, for the record.
+        check: Is called once the settings are found to fit, before they are recorded; it may refuse the run.
 
     Raises:
         OtherRun: If the folder holds a run with other settings, or another process has locked it.
@@ -52,6 +54,7 @@ def open_run(
         path, wanted = folder / RECORD, to_json(settings)
         begun = _completed(_recorded(path, wanted), settings)
         _refuse_other(folder, begun, wanted, to_json(defaults or {}), free)
+        check()
         storage.write_json(path, {"version": __version__, "command": command, "settings": wanted})
         yield
 
