@@ -81,6 +81,12 @@ def test_the_published_table_of_checks_is_that_of_the_results():
         assert markdown_kept(result) in page
 
 
+def test_the_published_table_of_the_vision_ablation_is_that_of_the_results():
+    variants = json.loads((RESULTS / "vision_ablation.json").read_text())["figures"].values()
+    page = (ROOT / "docs" / "results.md").read_text().splitlines()
+    assert set(markdown_metrics(VISION, list(variants))) <= set(page)
+
+
 def test_the_published_table_of_baselines_is_that_of_the_results():
     page, suite = (ROOT / "docs" / "results.md").read_text().splitlines(), read_suite(RESULTS)
     for kind in BASELINES.values():
