@@ -1,10 +1,10 @@
 """Draws how the paper's MONet learns in small: FG-ARI over time, scenes taken apart at several steps, traversals.
 
-    .venv/bin/python benchmarks/vision_small.py runs/small/vision --weights STEP=FOLDER ... [--out FILE]
+    .venv/bin/python benchmarks/vision_small.py RUN ... --weights STEP=FOLDER ... [--out FILE]
 
-The command of the run is in docs/reproduction.md, "The paper's vision in small". A run keeps only the weights with the
-best FG-ARI, so copies of its folder `weights` must be made on the way; the last one is traversed. The log is copied to
-results/vision_small_log.jsonl.
+The command of the runs is in docs/reproduction.md, "The paper's vision in small". A run keeps only the weights with the
+best FG-ARI, so copies of its folder `weights` must be made on the way; the last one is traversed. The logs are copied
+to results/vision_small_RATE_log.jsonl, after the runs' learning rates.
 """
 
 import argparse
@@ -13,7 +13,6 @@ import json
 import shutil
 from pathlib import Path
 
-import jax
 import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
@@ -23,23 +22,26 @@ from cobra_rl.evaluation.vision import TEST_SEED, fixed_scenes
 from cobra_rl.models.vision import VisionModel
 from cobra_rl.show.figures.style import picture_grid
 from cobra_rl.show.films import colored_masks
+from cobra_rl.spriteworld import render, state_from_sprites
 from cobra_rl.worlds import load_vision
 
-ENV, LOG = "docs/examples/small.py:exploration", Path("results", "vision_small_log.jsonl")
+ENV = "docs/examples/small.py:exploration"
 SCENES, VALUES, WIDTH, DPI = 9, np.linspace(-2.0, 2.0, 9), 0.72, 150
 
 
-def curves(log: Path) -> Figure:
-    """Draw FG-ARI of both masks and the share of sprites alone in a slot by training steps."""
-    rows = [json.loads(line) for line in log.read_text().splitlines()]
+def curves(runs: dict[str, Path]) -> Figure:
+    """Draw the FG-ARI of both masks by training steps, for each run."""
     figure = Figure(figsize=(WIDTH * (SCENES + 2), 2.6), layout="constrained")
     axes = figure.subplots()
-    names = {"fg_ari_attention": "FG-ARI, attention", "fg_ari_decoder": "FG-ARI, decoder", "alone": "alone in a slot"}
-    for name, label in names.items():
-        axes.plot([row["step"] for row in rows], [row[name] for row in rows], label=label)
-    axes.set(xlabel="training steps of batch 16", ylim=(0.0, 1.0))
+    for number, (rate, run) in enumerate(runs.items()):
+        rows = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+        for name, style in (("attention", "-"), ("decoder", "--")):
+            values = [row[f"fg_ari_{name}"] for row in rows]
+            label = f"{name}, learning rate {rate}"
+            axes.plot([row["step"] for row in rows], values, style, color=f"C{number}", label=label)
+    axes.set(xlabel="training steps of batch 16", ylabel="FG-ARI", ylim=(-0.02, 1.0))
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, ncols=len(runs), loc="upper left")
     return figure
 
 
@@ -83,21 +85,24 @@ def stacked(figures: list[Figure]) -> Image.Image:
 
 
 def main() -> None:
-    """Draw, and copy the log."""
+    """Draw, and copy the logs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path)
+    parser.add_argument("runs", type=Path, nargs="+")
     parser.add_argument("--weights", nargs="+", required=True, metavar="STEP=FOLDER")
     parser.add_argument("--out", type=Path, default=Path("docs", "vision_small.png"))
     options = parser.parse_args()
+    records = {run: json.loads((run / "run.json").read_text())["settings"]["config"] for run in options.runs}
+    runs = {f"{config['learning_rate']:.0e}".replace("e-0", "e-"): run for run, config in records.items()}
     given = (text.partition("=") for text in options.weights)
     models = {int(step): load_vision(folder) for step, _, folder in given}
     env = load_environment(ENV)
     images = fixed_scenes(env, SCENES, seed=TEST_SEED).images
-    alone = np.asarray(env.draw(env.initial(jax.random.key(TEST_SEED))))
-    last = models[max(models)]
-    stacked([curves(options.run / "log.jsonl"), scenes(models, images), traversals(last, alone)]).save(options.out)
-    shutil.copy(options.run / "log.jsonl", LOG)
-    print(f"Figure: {options.out}; log: {LOG}")
+    sprite = {"x": 0.45, "y": 0.55, "shape": "triangle", "angle": 20.0, "scale": 0.26, "c0": 0.6, "c1": 0.8, "c2": 1.0}
+    alone = np.asarray(render(state_from_sprites([sprite]), env.image_size))
+    stacked([curves(runs), scenes(models, images), traversals(models[max(models)], alone)]).save(options.out)
+    for rate, run in runs.items():
+        shutil.copy(run / "log.jsonl", Path("results", f"vision_small_{rate}_log.jsonl"))
+    print(f"Figure: {options.out}; logs: results/vision_small_*_log.jsonl")
 
 
 if __name__ == "__main__":
