@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import shutil
 from contextlib import nullcontext
 
@@ -128,6 +129,8 @@ def test_the_page_shows_baselines_where_there_are_results(beside):
     assert "Beside model-free agents" in page
     assert "sorting, MPO handheld" in page
     assert "have not been run" not in page
+    assert re.search("Not measured yet, MPO raw: .*more distractors; clustering[.]", page)
+    assert re.search("Not measured yet, MPO, slots: .*; sorting; clustering[.]", page)
     shutil.rmtree(beside / "baseline")
     assert "(MPO) have not been run" in build(beside, {}, {})
 

@@ -122,7 +122,7 @@ def test_numbers_come_with_intervals_and_lost_seeds_are_counted(results):
     assert "<b>1 of 1</b> <span>tasks solved in training mode" in text  # 90 % is enough, exactly
     assert "2 of 3 seeds got there" in text
     assert "1 of 3 seeds never got to 90\u00a0% within 600 rewarded steps" in text
-    assert "Not measured yet: goal finding, new shape; goal finding, new position; " in text
+    assert "Not measured yet, COBRA: goal finding, new shape; goal finding, new position; " in text
 
 
 def test_what_falls_short_is_said(results):

@@ -66,6 +66,13 @@ def other_kinds(suite: Suite, groups: Iterable[Mapping]) -> dict[str, str]:
     return {kind: kind.partition("-")[2] or kind for kind in suite if kind not in known}
 
 
+def not_run(suite: Suite) -> dict[str, str]:
+    """Returns the tasks without a result, by agent: COBRA and, if one of the baselines was run, all four."""
+    agents = BESIDE if suite.keys() & set(BASELINES.values()) else {"solve": BESIDE["solve"]}
+    tasks = {label: [task for task in REWARDED if task not in suite.get(kind, {})] for kind, label in agents.items()}
+    return {label: "; ".join(SUITE[task].title for task in missing) for label, missing in tasks.items() if missing}
+
+
 def made_by(results: Iterable[Evaluation | TaskResult | None]) -> dict[str, list[str]]:
     """Returns the files behind a table by the commands that made them."""
     commands: dict[str, list[str]] = {}
