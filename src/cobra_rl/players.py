@@ -35,6 +35,7 @@ class BaselineSettings(RunSettings):
     config: BaselineConfig
     world: WorldUsed | None  # None for MPO raw
     phase: Literal["baseline"]
+    actors: Literal["local", "ray"] = "local"  # what collected its experience
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -137,7 +137,7 @@ def aged(acting, steps):
 
 def seed_of(config, folder, world):
     """The phase of a seed, with compiled code that other tests use too, and its first state."""
-    phase = asked(folder, config, world).phase(0, "")
+    phase = asked(folder, config, world if config.uses_world else None).phase(0, "")
     return phase, phase.init()
 
 
@@ -156,7 +156,7 @@ def test_what_is_not_seen_does_not_change_what_is_done(config, debug_world, tmp_
 def test_the_quadrant_is_what_is_seen_and_what_is_done(config, world):
     env, used = make(TASK), world if config.uses_world else None
     networks = eqx.filter_eval_shape(Mpo(config, world.sizes).init, jax.random.key(0)).networks
-    acting = eqx.filter_eval_shape(model_free.begin, env, 3, jax.random.key(0))
+    acting = eqx.filter_eval_shape(model_free.begin, env, 3, None, jax.random.key(0))
     slots = None if used is None else jax.ShapeDtypeStruct((3, *world.sizes[:2]), jnp.float32)
     move = functools.partial(model_free.move, env, config)
     _, step, _ = eqx.filter_eval_shape(move, used, networks, acting._replace(slots=slots))
@@ -192,8 +192,8 @@ def test_an_episodes_last_step_leads_back_to_its_own_scene(tmp_path):
 def runs(debug_world, tmp_path_factory):
     """What the command left of MPO handheld and MPO raw, by name."""
     folder = tmp_path_factory.mktemp("runs")
-    options = ["--preset", "debug", "--steps", "44", "--final", "2", "--world", str(debug_world)]
-    kinds = {"handheld": ["--features", "slots", "--policy", "deformed"], "raw": []}
+    options = ["--preset", "debug", "--steps", "44", "--final", "2"]
+    kinds = {"handheld": ["--features", "slots", "--policy", "deformed", "--world", str(debug_world)], "raw": []}
     with pytest.MonkeyPatch.context() as quicker:
         quicker.setattr(solving, "context", lambda *_: {})
         quicker.setattr(tasks, "FILM_FRAMES", 3)

@@ -17,6 +17,7 @@ from cobra_rl.config import BaselineConfig
 from cobra_rl.models.actor_critic import ActorCritic, Observation
 from cobra_rl.models.transition import Sizes
 from cobra_rl.models.world import WorldModel
+from cobra_rl.runtime.actors import Collected
 from cobra_rl.spriteworld.base import Environment, auto_reset
 
 
@@ -28,11 +29,25 @@ class PlayState(NamedTuple):
     key: PRNGKeyArray
 
 
+def begin(env: Environment, count: int, world: WorldModel | None, key: PRNGKeyArray) -> PlayState:
+    """Start fresh episodes in `count` environments."""
+    state = _begin(env, count, key)
+    return state._replace(slots=look(env, world, state.envs))
+
+
 @eqx.filter_jit
-def begin(env: Environment, count: int, key: PRNGKeyArray) -> PlayState:
-    """Start fresh episodes in `count` environments; their scenes are not encoded yet (see `look`)."""
+def _begin(env: Environment, count: int, key: PRNGKeyArray) -> PlayState:
     key, reset_key = jax.random.split(key)
     return PlayState(jax.vmap(env.initial)(jax.random.split(reset_key, count)), None, key)
+
+
+def play(
+    env: Environment, config: BaselineConfig, world: WorldModel | None, networks: ActorCritic, state: PlayState
+) -> tuple[PlayState, Collected]:
+    """Step all environments with actions sampled from the policy, with auto-reset; return whole transitions."""
+    state, step, struck = move(env, config, world, networks, state)
+    state = state._replace(slots=look(env, world, state.envs))
+    return state, Collected(followed(config, step, state), struck)
 
 
 def look(env: Environment, world: WorldModel | None, envs: Any) -> Float[Array, "E K M"] | None:
@@ -72,6 +87,7 @@ def _move(
     return PlayState(envs, None, key), step, hits(env, state.envs, after)
 
 
+@eqx.filter_jit
 def followed(config: BaselineConfig, step: Transition, state: PlayState) -> Transition:
     """Add the next observation to transitions, from the present state.
 

@@ -1,5 +1,7 @@
 """`cobra baseline`: the paper's model-free baselines."""
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -7,12 +9,27 @@ from typing import Annotated, ClassVar, Literal
 import tyro
 
 from cobra_rl.cli.learning import Learning
-from cobra_rl.cli.options import Maybe, OutFolder, Steps, TaskOrAll, command_line, shortcut
+from cobra_rl.cli.options import (
+    ActorCount,
+    Maybe,
+    OutFolder,
+    Steps,
+    TaskOrAll,
+    check_ray_options,
+    command_line,
+    ray_actors,
+    shortcut,
+)
 from cobra_rl.config import BASELINE, BaselineConfig
 from cobra_rl.environments import Problem
 from cobra_rl.phases.baseline import prepare_baseline
 from cobra_rl.phases.solving import Solving
 from cobra_rl.spriteworld.names import REWARDED
+
+UNUSED = {  # fields of the networks' configuration that the other features use
+    "pixels": ("slot_actor", "slot_actor_whole", "slot_critic", "slot_critic_whole"),
+    "slots": ("channels", "patches", "shrink", "shared", "hidden"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +47,9 @@ class Baseline(Learning):
     """Raw actions (the default), or actions deformed by the exploration policy. MPO raw is pixels and raw, and uses no
     world model; MPO handheld is slots and deformed."""
     steps: Steps = 20_000  # Environment steps per seed, rounded up to a multiple of the number of environments.
+    actors: Maybe[ActorCount] = None
+    """Number of Ray actors that collect for the learner, which then trains the seeds one after the other in this
+    process; each actor steps one environment. Without it, Ray trains seeds in parallel."""
     out: Maybe[OutFolder] = None
     """Output folder; with `all`, the parent of one folder per task. Default: runs/baseline/TASK-BASELINE[-OPTIONS],
     such as runs/baseline/sorting-mpo_handheld."""
@@ -38,16 +58,28 @@ class Baseline(Learning):
         """Learn the task and show the results."""
         if self.task is None:
             raise ValueError(f"Name a task ({', '.join(REWARDED)}, all).")
+        check_ray_options(self.runtime, actors=self.actors)
+        if self.actors and self.workers:
+            raise ValueError("--actors and --workers are two ways to use Ray; give one of them.")
         self.learn(self.task, self.out)
 
     def folder_name(self, task: str) -> str:
         """Return the name of a task's folder below --out, for `all`; baselines may share --out."""
         return f"{task}-{self.chosen().name}"
 
+    def learn_elsewhere(self, solvings: Sequence[Solving]) -> None:
+        """Learn all seeds in Ray processes, unless only the actors are there."""
+        if self.actors is None:
+            super().learn_elsewhere(solvings)
+
     def chosen(self) -> BaselineConfig:
         """Return the configuration with the options --features and --policy applied."""
         usual = BASELINE[self.preset]
         config = shortcut(self.config, usual, "features", self.features, "--features")
+        for name in UNUSED[config.features]:
+            if getattr(config.networks, name) != getattr(usual.networks, name):
+                option = f"--config.networks.{name.replace('_', '-')}"
+                raise ValueError(f"{option} is of no use with --features {config.features}; leave one of them out.")
         return shortcut(config, usual, "policy", self.policy, "--policy")
 
     def prepare(self, task: str | None, out: Path | None) -> Solving:
@@ -55,4 +87,6 @@ class Baseline(Learning):
         config, problem = self.chosen(), Problem(str(task), self.variant)
         folder = out or Path("runs", "baseline", self.placed(problem.name(agent=config.name)))
         where = {"world_folder": self.world, "command": command_line(), "check_every": self.check_every}
-        return prepare_baseline(config, problem, folder, self.seed_range(), self.steps, self.final, **where)
+        actors = functools.partial(ray_actors, count=self.actors, address=self.address) if self.actors else None
+        budget = (self.seed_range(), self.steps, self.final)
+        return prepare_baseline(config, problem, folder, *budget, **where, make_actors=actors)

@@ -1,6 +1,7 @@
 """What `cobra solve` and `cobra baseline` share: their options, and how they show results."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,13 +60,17 @@ class Learning(ABC):
         outs = [out and out / self.folder_name(each) for each in REWARDED] if task == "all" else [out]
         solvings = [self.prepare(each, place) for each, place in zip(tasks, outs, strict=True)]
         if self.runtime == "ray":
-            learn_with_ray(solvings, self.workers, self.address)
+            self.learn_elsewhere(solvings)
         results = []
         for solving in solvings:
             results.append(solving.solve())
             self.show(results[-1], solving)
         if task == "all":
             print_suite(results)
+
+    def learn_elsewhere(self, solvings: Sequence[Solving]) -> None:
+        """Learn all seeds in Ray processes; `solve` then finds them done."""
+        learn_with_ray(solvings, self.workers, self.address)
 
     def show(self, result: dict[str, Any], solving: Solving) -> None:
         """Print the results of a run, draw its learning curve, film its agent, and print the paths of the files."""

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cobra_rl.phases.solving import Solving
+    from cobra_rl.runtime.actors import Begin, Play
+    from cobra_rl.runtime.ray_actors import RayActors
 
     Mode = Variant = Task = TaskOrAll = WorldOrAll = str
 else:
@@ -27,17 +29,19 @@ else:
     WorldOrAll = literal_type_from_choices((*TASKS, "all"))
 
 T = TypeVar("T")
+NEEDS_RAY = "--runtime ray needs Ray; install it with pip install 'cobra-rl[ray]'."
 # An option that may be left out: help says what that means, and shows neither None nor a default.
 Maybe = Annotated[T | None, tyro.conf.DisallowNone, tyro.conf.arg(help_behavior_hint="")]
 Preset = Literal["debug", "laptop", "paper"]
 OutFolder = Annotated[Path, Output(folder=True)]
 OutJson = Annotated[Path, Output(".json")]
 Film = Annotated[Path, Output(".gif")]
-Steps = Annotated[int, Bounds(1, 10**7)]  # rewarded steps
+Steps = Annotated[int, Bounds(1, 10**9)]  # rewarded steps
 Seeds = Annotated[int, Bounds(1, 10_000)]  # number of random seeds
 Episodes = Annotated[int, Bounds(1, 10**6)]
 Runtime = Literal["local", "ray"]
 Workers = Annotated[int, Bounds(1, 1000)]  # Ray processes on this machine
+ActorCount = Annotated[int, Bounds(1, 10_000)]  # Ray actors, anywhere
 Frames = Annotated[int, Bounds(1, 2000)]  # frames of a film
 
 
@@ -98,6 +102,15 @@ def check_ray_options(runtime: str, **options: int | str | None) -> None:
             raise ValueError(f"--{name} is {value}, but only Ray uses it; add --runtime ray, or leave --{name} out.")
 
 
+def ray_actors(begin: "Begin", play: "Play", parts: Any, seed: int, count: int, address: str | None) -> "RayActors":
+    """Start actors as Ray processes; a ValueError says so if Ray is not installed."""
+    try:
+        from cobra_rl.runtime.ray_actors import RayActors
+    except ImportError as error:
+        raise ValueError(NEEDS_RAY) from error
+    return RayActors(begin, play, parts, count, seed, address)
+
+
 def learn_with_ray(solvings: "Sequence[Solving]", workers: int | None, address: str | None) -> None:
     """Learn all seeds of tasks in Ray processes, by default two; a ValueError says so if Ray is not installed."""
     from cobra_rl.phases.solving import learn_elsewhere
@@ -105,4 +118,4 @@ def learn_with_ray(solvings: "Sequence[Solving]", workers: int | None, address: 
     try:
         learn_elsewhere(solvings, workers or 2, address)
     except ImportError as error:
-        raise ValueError("--runtime ray needs Ray; install it with pip install 'cobra-rl[ray]'.") from error
+        raise ValueError(NEEDS_RAY) from error

@@ -5,10 +5,19 @@ from collections.abc import Mapping
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from cobra_rl.bounds import Bounds, Count, TrainingSeed
-from cobra_rl.cli.options import Maybe, OutFolder, Preset, check_ray_options, command_line, shortcut
+from cobra_rl.bounds import Count, TrainingSeed
+from cobra_rl.cli.options import (
+    ActorCount,
+    Maybe,
+    OutFolder,
+    Preset,
+    check_ray_options,
+    command_line,
+    ray_actors,
+    shortcut,
+)
 from cobra_rl.config import EXPLORE, VISION, ExploreConfig, VisionConfig
 from cobra_rl.environments import load_environment
 from cobra_rl.phases import explore, vision
@@ -69,7 +78,7 @@ class TrainExplore(Training):
     vision: Maybe[Path] = None
     """Vision module: a run of `cobra train vision`, a folder of its weights, or a world. Default: the shipped one."""
     runtime: Literal["local", "ray"] = "local"  # Run actors in this process or as Ray processes (extra [ray]).
-    actors: Maybe[Annotated[int, Bounds(1, 10_000)]] = None  # Number of actors, with --runtime ray. Default: 2.
+    actors: Maybe[ActorCount] = None  # Number of actors, with --runtime ray. Default: 2.
     address: Maybe[str] = None  # Address of a Ray cluster, such as auto. Default: Ray starts on this machine.
     out: Maybe[OutFolder] = None
     """Output folder; the world model is written to OUT/world. Default: runs/explore/PRESET[-POLICY]-seedSEED."""
@@ -96,9 +105,5 @@ class TrainExplore(Training):
         return dataclasses.replace(config, exploration=policy)
 
     def _ray_actors(self, config: ExploreConfig, env: Any, seen: Path) -> Any:
-        try:
-            from cobra_rl.runtime.ray_actors import RayActors
-        except ImportError as error:
-            raise ValueError("--runtime ray needs Ray; install it with pip install 'cobra-rl[ray]'.") from error
         functions = explore.actor_functions(config, env, 1)
-        return RayActors(*functions, load_vision(seen), self.actors or 2, self.seed + 2, self.address)
+        return ray_actors(*functions, load_vision(seen), self.seed + 2, self.actors or 2, self.address)

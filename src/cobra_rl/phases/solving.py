@@ -4,7 +4,7 @@ import functools
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, cast
@@ -58,10 +58,7 @@ class SeedPhase(Generic[L]):
     )
 
     def count(self, rewards: Any, success: Any, done: Any, env_steps: int, learnt: Any) -> dict[str, float]:
-        """Record the outcome of a step in E environments, and check whether 90 % success is reached.
-
-        Returns the success of the last 30 episodes and the number of all episodes.
-        """
+        """Record the outcomes of steps, check whether 90 % success is reached, and return the progress."""
         notes, (rewards, success, done) = self.notes, (np.atleast_1d(values) for values in (rewards, success, done))
         if not np.isfinite(rewards).all():
             wrong = rewards[~np.isfinite(rewards)][0]
@@ -74,8 +71,12 @@ class SeedPhase(Generic[L]):
             self._confirm(learnt, env_steps)
         if self.check_every and env_steps // self.check_every > (env_steps - done.size) // self.check_every:
             notes["checks"].append([env_steps, self._greedy_success(learnt, 20_000 + env_steps - 1)])
-        recent = notes["success"][-WINDOW:] or [0.0]
-        return {"success": float(np.mean(recent)), "episodes": len(notes["ends"])}
+        return self.progress()
+
+    def progress(self) -> dict[str, float]:
+        """Return the success of the last 30 episodes and the number of all episodes."""
+        recent = self.notes["success"][-WINDOW:] or [0.0]
+        return {"success": float(np.mean(recent)), "episodes": len(self.notes["ends"])}
 
     def _confirm(self, learnt: Any, env_steps: int) -> None:
         """Accept 90 % success of a window if greedy episodes confirm it; if not, try again at least 30 later."""
@@ -97,6 +98,9 @@ class SeedPhase(Generic[L]):
         """Return the weights of the agent, to be saved."""
         kept = self.agent.weights(self.world, state.agent)
         return {kept.kind: kept}
+
+    def close(self) -> None:
+        """Release what the phase holds beside its state, such as actors in other processes."""
 
     def summary(self) -> dict[str, Any]:
         """Return the entry of this seed in result.json."""
@@ -188,7 +192,7 @@ class Solving(ABC):
     def held(self) -> Iterator[None]:
         """Lock the folder for this process; refuse a folder whose run has other settings, or more seeds."""
         options = {"free": FREE, "command": self.command, "check": self._refuse_fewer_seeds}
-        with open_run(self.folder, self.settings, {"check_every": 0}, **options):
+        with open_run(self.folder, self.settings, {"check_every": 0, "actors": "local"}, **options):
             if self.place not in (None, SHIPPED):
                 copy_world(self.place, self.folder / "world")
             yield
@@ -220,8 +224,8 @@ class Solving(ABC):
         if known and any(is_whole(weights.parent) for weights in folder.glob(f"*/{WEIGHTS}")):
             print(f"{title}: finished, {self.steps:,} steps are done in {folder}", flush=True)
             return known["row"]
-        phase = self.phase(seed, title)
-        state = run(cast(Phase, phase), folder)
+        with closing(self.phase(seed, title)) as phase:
+            state = run(cast(Phase, phase), folder)
         if capped := phase.notes["capped"]:
             above = f"above config.reward_cap ({phase.reward_cap:g}) and were learnt as that"
             print(f"{title}: {capped} rewards were {above}.", flush=True)

@@ -33,6 +33,10 @@ class Actors(Protocol):
         """Return what was played since the last call, with `policy` from now on; `wait` for it if nothing is ready."""
         ...
 
+    def close(self) -> None:
+        """Stop the actors."""
+        ...
+
 
 class LocalActors:
     """All environments in this process; their `state`, in the middle of episodes, belongs in checkpoints."""
@@ -47,3 +51,6 @@ class LocalActors:
         """Take one step in each environment; there is nothing to wait for."""
         self.state, collected = self._play(self._parts, policy, self.state)
         return [collected]
+
+    def close(self) -> None:
+        """Do nothing: there is no other process."""

@@ -7,7 +7,17 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from cobra_rl.evaluation.statistics import Exact, Summary, count, count_summary, or_never, percent, span, spread
+from cobra_rl.evaluation.statistics import (
+    Exact,
+    Summary,
+    count,
+    count_summary,
+    interquartile_mean,
+    or_never,
+    percent,
+    span,
+    spread,
+)
 from cobra_rl.show.results import EXPLORE, TASK, VISION, Metric, Metrics
 from cobra_rl.show.task_results import LABELS, Record, TaskResult, task_result
 from cobra_rl.spriteworld.names import MODES
@@ -128,10 +138,13 @@ def print_result(result: Record | TaskResult) -> None:
 
 
 def reached(result: TaskResult) -> str:
-    """Writes the steps to 90 %: "7,040"; of seeds that did not get there, their budget and the success at the end."""
-    steps, lost = count_summary(result.counts("steps_to_90")), None in result.counts("steps_to_90")
-    had = f"{percent(result.success('train').mean)} after {count(result.steps)}"
-    return f"{steps} ({had})" if lost else steps
+    """Writes the steps to 90 %: "7,040"; of seeds that did not get there, the success at the end of their budget."""
+    steps = count_summary(result.counts("steps_to_90"))
+    lost = [seed.success["train"] for seed in result.seeds if seed.steps_to_90 is None]
+    if not lost:
+        return steps
+    who = "" if len(lost) == len(result.seeds) else "the rest: "
+    return f"{steps} ({who}{percent(interquartile_mean(lost))} after {count(result.steps)})"
 
 
 def markdown_beside(handheld: TaskResult | None, raw: TaskResult | None) -> str:
