@@ -92,6 +92,24 @@ def test_success_ends_the_return_and_time_does_not_teach():
     assert float(td_loss(values, rewards, following, batch, 0.9)) == pytest.approx(((2.3 - 1.0) ** 2 + 1.0) / 3)
 
 
+@pytest.mark.parametrize(
+    ("cap", "unit", "learnt"),
+    [(5.0, 10.0, [-2.0, 0.5, 0.5]), (None, 10.0, [-2.0, 0.5, 5.0]), (5.0, 1.0, [-20.0, 5.0, 5.0])],
+)
+def test_rewards_are_learnt_capped_and_in_their_unit(cap, unit, learnt):
+    mpo = Mpo(dataclasses.replace(PROBE.config, reward_cap=cap, reward_unit=unit), PROBE.sizes)
+    state = PROBE.init(jax.random.key(0))
+    slots, actions = jax.random.normal(jax.random.key(1), (3, 2, 2)), jnp.full((3, 2), 0.3)
+    rewards = jnp.array([-20.0, 5.0, 50.0])
+    batch = Transition(slots, actions, rewards, slots, jnp.ones(3, bool), jnp.zeros(3, bool))
+    learn = eqx.filter_jit(mpo.loss)
+    total, metrics = learn((state.networks, state.duals), state, batch, jax.random.key(2))
+    wanted = jnp.mean((jnp.array(learnt) - state.networks.value(slots, actions)) ** 2)
+    assert float(metrics["td"]) == pytest.approx(float(wanted), rel=1e-5)
+    none, without = learn((state.networks, state.duals), state, batch._replace(reward=0.0 * rewards), jax.random.key(2))
+    assert float(total - none) == pytest.approx(float(metrics["td"] - without["td"]), rel=1e-4)  # as it is minimised
+
+
 # Problems with a known answer. Scenes are two slots of two latents.
 
 NETWORKS = ActorCriticConfig(slot_actor=(32,), slot_actor_whole=(32,), slot_critic=(32,), slot_critic_whole=(32,))
