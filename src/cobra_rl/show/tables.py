@@ -143,8 +143,9 @@ def reached(result: TaskResult) -> str:
     lost = [seed.success["train"] for seed in result.seeds if seed.steps_to_90 is None]
     if not lost:
         return steps
-    who = "" if len(lost) == len(result.seeds) else "the rest: "
-    return f"{steps} ({who}{percent(interquartile_mean(lost))} after {count(result.steps)})"
+    soon = " and ".join(count(seed.steps_to_90) for seed in result.seeds if seed.steps_to_90 is not None)
+    others = f"{soon}; the rest: " if soon else ""
+    return f"{steps} ({others}{percent(interquartile_mean(lost))} after {count(result.steps)})"
 
 
 def markdown_beside(handheld: TaskResult | None, raw: TaskResult | None) -> str:
