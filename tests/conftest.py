@@ -42,6 +42,7 @@ def pytest_configure(config):
 LONG = ("test_figures", "test_reproduce", "test_tour", "test_worlds", "test_oracle", "test_baseline", "test_own_world")
 LONG += ("test_chaos", "test_browser", "test_ray_tasks", "test_devices", "test_task", "test_evaluate_vision")
 LONG += ("test_session", "test_actors", "test_explore", "test_vision", "test_explorer", "test_films")
+LONG += ("test_baseline_actors", "test_baseline_steps", "test_actor_critic")
 
 
 def pytest_collection_modifyitems(items):
