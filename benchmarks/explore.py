@@ -34,6 +34,8 @@ ENV = make("exploration")
 class Timed:
     """Actors that note how long they were waited for and what they brought."""
 
+    replaced = 0
+
     def __init__(self, actors: Actors):
         self.actors, self.seconds, self.played = actors, 0.0, 0
 
@@ -44,6 +46,10 @@ class Timed:
         self.seconds += time.perf_counter() - began
         self.played += sum(part.transitions.action.shape[0] for part in parts)
         return parts
+
+    def close(self) -> None:
+        """Stop the actors."""
+        self.actors.close()
 
 
 def measure(actors: Actors, vision, seconds: float) -> dict[str, float]:
