@@ -104,7 +104,9 @@ def _steps(axes: Axes, place: float, width: float, result: TaskResult, color: st
     found, counts = result.soon("steps_to_90"), result.counts("steps_to_90")
     reached = [float(value) for value in counts if value is not None]
     top = _bar(axes, place, width, found, reached, color, most=float(result.steps))
-    lines = [count(found.mean).replace(",", "")] if math.isfinite(found.mean) else []
+    mean = float(found.mean)
+    text = f"{mean / 1000:.0f}k" if math.isfinite(mean) and mean >= 100_000 else count(found.mean).replace(",", "")
+    lines = [text] if math.isfinite(mean) else []
     if len(reached) < len(counts):
         had = percent(result.success("train").mean, 0).replace(" ", "")
         lines.append(f"({len(reached)} of {len(counts)})" if lines else f"{len(reached)} of {len(counts)}\n{had}")
