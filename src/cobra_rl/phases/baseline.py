@@ -30,7 +30,7 @@ from cobra_rl.runtime.replay import Replay, ReplayState
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.worlds import find_world, load_world
 
-MakeActors = Callable[..., Actors]  # (begin, play, world, seed) -> actors, such as `ray_actors.RayActors`
+MakeActors = Callable[..., Actors]  # (begin, play, world, seed) -> actors
 POINTS = 300  # most points of the learning curve in result.json: there may be 10^5 episodes
 
 
@@ -203,7 +203,7 @@ def prepare_baseline(
         world_folder: The folder of the world model, by default the shipped one; MPO raw uses none.
         command: The command that was typed, for the records.
         check_every: The number of steps between two checks of the greedy policy in 100 episodes; 0 makes none.
-        make_actors: What makes the actors that collect, such as a partial of `ray_actors.RayActors`; by default the
+        make_actors: What makes the actors that collect, called as (begin, play, world, seed); by default the
             environments are stepped in this process.
 
     Returns:
