@@ -152,6 +152,18 @@ def test_what_is_not_seen_does_not_change_what_is_done(config, debug_world, tmp_
     assert ((first >= 0.0) & (first <= 1.0)).all()
 
 
+@pytest.mark.parametrize(("changes", "untouched"), [([], 12), ([3], 4), ([1, 4, 6, 11], 4), ([*range(12)], 0)])
+def test_scenes_that_have_changed_are_encoded_again_and_no_more_groups(changes, untouched, debug_world):
+    world = load_world(debug_world)
+    images = np.random.default_rng(0).integers(0, 255, (2, 12, 64, 64, 3), np.uint8)
+    now = images[0].copy()
+    now[changes] = images[1][changes]
+    old = np.full((12, *world.sizes[:2]), 7.0, np.float32)
+    slots = np.asarray(model_free.look_again(world, old, images[0], now))
+    np.testing.assert_allclose(slots[changes], np.asarray(world.encode(now))[changes], rtol=1e-4, atol=1e-5)
+    assert (slots == 7.0).all((1, 2)).sum() == untouched  # groups of 8
+
+
 @pytest.mark.parametrize("config", QUADRANT, ids=lambda config: config.name)
 def test_the_quadrant_is_what_is_seen_and_what_is_done(config, world):
     env, used = make(TASK), world if config.uses_world else None

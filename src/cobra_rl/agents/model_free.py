@@ -21,6 +21,9 @@ from cobra_rl.runtime.actors import Collected
 from cobra_rl.spriteworld.base import Environment, auto_reset
 
 
+GROUP = 8  # scenes that are encoded at a time: larger groups are no faster per scene on a CPU
+
+
 class PlayState(NamedTuple):
     """Environments in the middle of their episodes."""
 
@@ -45,14 +48,38 @@ def play(
     env: Environment, config: BaselineConfig, world: WorldModel | None, networks: ActorCritic, state: PlayState
 ) -> tuple[PlayState, Collected]:
     """Step all environments with actions sampled from the policy, with auto-reset; return whole transitions."""
-    state, step, struck = move(env, config, world, networks, state)
-    state = state._replace(slots=look(env, world, state.envs))
-    return state, Collected(followed(config, step, state), struck)
+    after, step, struck = move(env, config, world, networks, state)
+    if world is not None:
+        slots = look_again(world, state.slots, render(env, state.envs), render(env, after.envs))
+        after = after._replace(slots=slots)
+    return after, Collected(followed(config, step, after), struck)
 
 
 def look(env: Environment, world: WorldModel | None, envs: Any) -> Float[Array, "E K M"] | None:
     """Encode the present scenes, if the agent uses a world model."""
     return None if world is None else world.encode(render(env, envs))
+
+
+@eqx.filter_jit
+def look_again(
+    world: WorldModel,
+    slots: Float[Array, "E K M"],
+    before: UInt8[Array, "E H W 3"],
+    now: UInt8[Array, "E H W 3"],
+) -> Float[Array, "E K M"]:
+    """Encode the scenes whose pictures have changed, a group at a time; the others keep their slots.
+
+    Most raw actions click on nothing, and encoding is what costs most.
+    """
+    changed = jnp.any(before != now, axis=(1, 2, 3))
+    first_changed = jnp.argsort(~changed)
+
+    def encode_group(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        done, slots = state
+        group = jax.lax.dynamic_slice_in_dim(first_changed, done, min(GROUP, changed.size))
+        return done + GROUP, slots.at[group].set(world.encode(now[group]))
+
+    return jax.lax.while_loop(lambda state: state[0] < changed.sum(), encode_group, (jnp.int32(0), slots))[1]
 
 
 def move(
