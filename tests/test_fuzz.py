@@ -503,6 +503,7 @@ PATHS = {  # options that name what is to be read or written
     "play-random": ["--out"],
     "solve sorting": ["--world", "--out"],
     "solve": ["--env"],
+    "baseline": ["--env"],
     "baseline sorting --features slots": ["--world", "--out"],
     "evaluate FOLDER": ["--out"],
     "train vision": ["--out", "--env"],

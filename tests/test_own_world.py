@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from cobra_rl import Agent, cli
 from cobra_rl.cli.options import absolute_env
 from cobra_rl.environments import load_environment
+from cobra_rl.players import load_player
 from cobra_rl.show.figures import tasks
 from cobra_rl.worlds import load_world
 
@@ -37,6 +39,20 @@ def test_all_phases_run_in_a_world_of_ones_own(name, tmp_path, capsys, monkeypat
     result = json.loads((tmp_path / "task" / "result.json").read_text())
     assert result["world"]["sha256"] == json.loads((tmp_path / "explore/world/world.json").read_text())["sha256"]
     assert ("bound" in result["context"]) == (name == "stars")  # only a Spriteworld's truth is known
+
+
+@pytest.mark.parametrize(("name", "options"), [("stars", ["--features", "slots"]), ("lamps", [])])
+def test_a_baseline_learns_a_task_of_ones_own(name, options, debug_world, tmp_path, monkeypatch):
+    monkeypatch.setattr(tasks, "FILM_FRAMES", 3)
+    task, folder = f"{EXAMPLES / name}.py:task", tmp_path / "task"
+    options = [*options, *(["--world", str(debug_world)] if options else [])]
+    options += ["--preset", "debug", "--steps", "24", "--final", "2", "--out", str(folder)]
+    cli.main(["baseline", "--env", task, *options])
+    result = json.loads((folder / "result.json").read_text())
+    assert result["problem"]["env"] == task
+    assert (result["problem"]["task"], result["steps"]) == ("task", 24)
+    player, image = load_player(folder), jnp.zeros((1, 64, 64, 3), jnp.uint8)
+    assert player.policy.act(player.params, image, image).shape == (1, load_environment(task).action_size)
 
 
 @pytest.mark.parametrize(

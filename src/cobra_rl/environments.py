@@ -127,7 +127,7 @@ class Problem(Checked):
         if self.task not in TASKS:
             raise ValueError(
                 f"{self.task!r} is no task of the suite, and where its environment is defined is not known; "
-                "give your own as module:name or file.py:name, by `cobra solve --env`."
+                "give your own as module:name or file.py:name, by `--env` of `cobra solve` or `cobra baseline`."
             )
         return {mode: make(self.task, mode, self.variant) for mode in MODES}
 

@@ -20,7 +20,6 @@ from cobra_rl.models.world import WorldModel
 from cobra_rl.runtime.actors import Collected
 from cobra_rl.spriteworld.base import Environment, auto_reset
 
-
 GROUP = 8  # scenes that are encoded at a time: larger groups are no faster per scene on a CPU
 
 
@@ -49,7 +48,7 @@ def play(
 ) -> tuple[PlayState, Collected]:
     """Step all environments with actions sampled from the policy, with auto-reset; return whole transitions."""
     after, step, struck = move(env, config, world, networks, state)
-    if world is not None:
+    if world is not None and state.slots is not None:
         slots = look_again(world, state.slots, render(env, state.envs), render(env, after.envs))
         after = after._replace(slots=slots)
     return after, Collected(followed(config, step, after), struck)

@@ -4,9 +4,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
-
-import tyro
+from typing import ClassVar, Literal
 
 from cobra_rl.cli.learning import Learning
 from cobra_rl.cli.options import (
@@ -14,7 +12,7 @@ from cobra_rl.cli.options import (
     Maybe,
     OutFolder,
     Steps,
-    TaskOrAll,
+    absolute_env,
     check_ray_options,
     command_line,
     ray_actors,
@@ -24,7 +22,6 @@ from cobra_rl.config import BASELINE, BaselineConfig
 from cobra_rl.environments import Problem
 from cobra_rl.phases.baseline import prepare_baseline
 from cobra_rl.phases.solving import Solving
-from cobra_rl.spriteworld.names import REWARDED
 
 UNUSED = {  # fields of the networks' configuration that the other features use
     "pixels": ("slot_actor", "slot_actor_whole", "slot_critic", "slot_critic_whole"),
@@ -39,8 +36,6 @@ class Baseline(Learning):
     presets: ClassVar = BASELINE
 
     config: BaselineConfig  # The agent and its training; every field is an option.
-    task: Annotated[Maybe[TaskOrAll], tyro.conf.Positional] = None
-    """A task of the suite, or `all` to learn the six tasks one after the other and compare them in a table."""
     features: Maybe[Literal["pixels", "slots"]] = None
     """What actor and critic see: pictures (the default), or the world model's slots."""
     policy: Maybe[Literal["raw", "deformed"]] = None
@@ -56,12 +51,10 @@ class Baseline(Learning):
 
     def run(self) -> None:
         """Learn the task and show the results."""
-        if self.task is None:
-            raise ValueError(f"Name a task ({', '.join(REWARDED)}, all).")
         check_ray_options(self.runtime, actors=self.actors)
         if self.actors and self.workers:
             raise ValueError("--actors and --workers are two ways to use Ray; give one of them.")
-        self.learn(self.task, self.out)
+        self.learn(self.out)
 
     def folder_name(self, task: str) -> str:
         """Return the name of a task's folder below --out, for `all`; baselines may share --out."""
@@ -84,7 +77,7 @@ class Baseline(Learning):
 
     def prepare(self, task: str | None, out: Path | None) -> Solving:
         """Describe the training of one task in folder `out`."""
-        config, problem = self.chosen(), Problem(str(task), self.variant)
+        config, problem = self.chosen(), Problem(self.task_name(task), self.variant, env=absolute_env(self.env))
         folder = out or Path("runs", "baseline", self.placed(problem.name(agent=config.name)))
         where = {"world_folder": self.world, "command": command_line(), "check_every": self.check_every}
         actors = functools.partial(ray_actors, count=self.actors, address=self.address) if self.actors else None

@@ -4,7 +4,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import tyro
 
 from cobra_rl.bounds import Often, Seed
 from cobra_rl.cli.options import (
@@ -14,6 +16,7 @@ from cobra_rl.cli.options import (
     Preset,
     Runtime,
     Seeds,
+    TaskOrAll,
     Variant,
     Workers,
     check_ray_options,
@@ -31,6 +34,9 @@ from cobra_rl.spriteworld.names import REWARDED
 class Learning(ABC):
     """The options of both commands."""
 
+    task: Annotated[Maybe[TaskOrAll], tyro.conf.Positional] = None
+    """A task of the suite, or `all` to learn the six tasks one after the other and compare them in a table."""
+    env: Maybe[str] = None  # A task of your own, as module:name or file.py:name, instead of one of the suite.
     world: Maybe[Path] = None  # World model: a folder that `cobra train explore` wrote. Default: the shipped one.
     variant: Variant = "paper"  # Rules of the task: the paper's, or those of the released Spriteworld 1.0.2.
     preset: Preset = "laptop"  # debug: for tests; laptop: ours, for two CPU cores; paper: the paper's numbers.
@@ -53,8 +59,17 @@ class Learning(ABC):
         """Return the name of a task's folder below --out, for `all`."""
         return task
 
-    def learn(self, task: str | None, out: OutFolder | None) -> None:
-        """Learn a task, or all of them, and show the results."""
+    def task_name(self, task: str | None) -> str:
+        """Return the name of a task of the suite, or of the user's own."""
+        return task or str(self.env).rpartition(":")[2]
+
+    def learn(self, out: OutFolder | None) -> None:
+        """Learn the task, or all of them, and show the results."""
+        task = self.task
+        if (task is None) == (self.env is None):
+            raise ValueError(f"Name a task ({', '.join(REWARDED)}, all) or give one of your own with --env; not both.")
+        if self.env is not None and self.variant != "paper":
+            raise ValueError(f"--variant {self.variant} is for tasks of the suite; leave it out with --env.")
         check_ray_options(self.runtime, workers=self.workers, address=self.address)
         tasks = REWARDED if task == "all" else [task]
         outs = [out and out / self.folder_name(each) for each in REWARDED] if task == "all" else [out]

@@ -3,17 +3,15 @@
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
-
-import tyro
+from typing import ClassVar, Literal
 
 from cobra_rl.cli.learning import Learning
-from cobra_rl.cli.options import Maybe, OutFolder, Steps, TaskOrAll, absolute_env, command_line
+from cobra_rl.cli.options import Maybe, OutFolder, Steps, absolute_env, command_line
 from cobra_rl.config import TASK, TaskConfig
 from cobra_rl.environments import Problem
 from cobra_rl.phases.solving import Solving
 from cobra_rl.phases.task import prepare
-from cobra_rl.spriteworld.names import REWARDED, SUITE
+from cobra_rl.spriteworld.names import SUITE
 from cobra_rl.worlds import load_world
 
 OWN_STEPS = 1000  # default of rewarded steps for a task of the user's own
@@ -26,9 +24,6 @@ class Solve(Learning):
     presets: ClassVar = TASK
 
     config: TaskConfig  # The agent and its training; every field is an option.
-    task: Annotated[Maybe[TaskOrAll], tyro.conf.Positional] = None
-    """A task of the suite, or `all` to learn the six tasks one after the other and compare them in a table."""
-    env: Maybe[str] = None  # A task of your own, as module:name or file.py:name, instead of one of the suite.
     steps: Maybe[Steps] = None  # Rewarded environment steps per seed. Default: depends on the task, 600 to 2,000.
     sparse: bool = False  # Sparse rewards: 1 on success, 0 before.
     predictor: Maybe[Literal["reward", "value"]] = None
@@ -39,14 +34,12 @@ class Solve(Learning):
 
     def run(self) -> None:
         """Learn the task and show the results."""
-        if (self.task is None) == (self.env is None):
-            raise ValueError(f"Name a task ({', '.join(REWARDED)}, all) or give one of your own with --env; not both.")
-        self.learn(self.task, self.out)
+        self.learn(self.out)
 
     def prepare(self, task: str | None, out: Path | None) -> Solving:
         """Describe the training of one task in folder `out`."""
-        name = task or str(self.env).rpartition(":")[2]
-        problem = Problem(name, self.variant, self.sparse, self.exploration_policy, absolute_env(self.env))
+        name, env = self.task_name(task), absolute_env(self.env)
+        problem = Problem(name, self.variant, self.sparse, self.exploration_policy, env)
         config = self._config()
         folder = out or Path("runs", "solve", self.placed(problem.name(config.value, config.agent)))
         steps = self.steps or (SUITE[task].steps if task else OWN_STEPS)
