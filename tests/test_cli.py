@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from cobra_rl import __version__, cli, spriteworld
+from cobra_rl.agent import TASKS
 from cobra_rl.cli import COMMANDS, process
 from cobra_rl.config import TASK, VISION
 
@@ -91,6 +92,7 @@ def test_watch_films_the_shipped_agent_beside_what_it_sees_and_imagines(tmp_path
             ["baseline", "sorting", "--features", "pixels", "--config.features", "slots"],
             "features (slots) con",
         ),
+        (["evaluate", str(TASKS / "sorting"), "--sampled"], "--sampled is for runs of `cobra baseline`"),
         (["evaluate", "vision", "--scenes", "3"], "--scenes is 3; it must be a whole number from 10"),
     ],
 )

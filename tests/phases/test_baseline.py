@@ -190,6 +190,17 @@ def test_only_deformed_actions_are_deformed(world):
     np.testing.assert_array_equal(deformed, world.deform(slots, u))
 
 
+def test_sampled_actions_are_those_of_the_gaussian():
+    networks = Mpo(RAW, Sizes(0, 0, 4, 64)).init(jax.random.key(0)).networks
+    images, keys = jnp.zeros((1000, 64, 64, 3), jnp.uint8), jax.random.split(jax.random.key(1), 1000)
+    mean, sampled = (mpo_policy(RAW, drawn).act(MpoParams(None, networks), images, keys) for drawn in (False, True))
+    of = networks.policy(images[:1])
+    np.testing.assert_allclose(mean[0], of.mean[0], atol=1e-6)
+    for share, deviation in ((0.25, -0.6745), (0.5, 0.0), (0.75, 0.6745)):  # quartiles of a Gaussian
+        expected = (of.mean + deviation * of.scale)[0]
+        np.testing.assert_allclose(np.quantile(sampled, share, axis=0), expected, atol=0.05)
+
+
 def test_an_episodes_last_step_leads_back_to_its_own_scene(tmp_path):
     phase, (agent, _, state) = seed_of(RAW, tmp_path, None)
     last = phase.env.max_steps - 1
@@ -248,5 +259,7 @@ def test_a_run_is_measured_filmed_and_watched(runs, name, columns, debug_world, 
         measured = tmp_path / "metrics.json"
         cli.main(["evaluate", str(runs / name), "--episodes", "2", "--out", str(measured)])
         assert task_result(json.loads(measured.read_text())["figures"]).agent == "mpo_raw"
+        cli.main(["evaluate", str(runs / name), "--episodes", "2", "--sampled", "--out", str(measured)])
+        assert json.loads(measured.read_text())["figures"]["sampled"]
         image = mind.picture(chosen.env.initial(jax.random.key(0)).sprites, 64)
         assert mind.act(chosen.policy, chosen.params, image, jax.random.key(0)).shape == (4,)

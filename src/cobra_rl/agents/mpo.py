@@ -161,13 +161,14 @@ def td_loss(
 
 
 @functools.cache
-def mpo_policy(config: BaselineConfig) -> Policy:
-    """Return MPO's greedy policy on pictures, the mean of its Gaussian. Its parameters are `MpoParams`."""
+def mpo_policy(config: BaselineConfig, sampled: bool = False) -> Policy:
+    """Return MPO's policy on pictures: the mean of its Gaussian, or samples. Its parameters are `MpoParams`."""
 
-    def act(params: MpoParams, images: Array, _: Array) -> Array:
+    def act(params: MpoParams, images: Array, keys: Array) -> Array:
         slots = None if params.world is None else params.world.encode(images)
         policy = params.networks.policy(slots if config.features == "slots" else images)
-        return to_environment(config, params.world, slots, jnp.clip(policy.mean, 0.0, 1.0))
+        u = jax.vmap(lambda each, key: each.sample(key, 1)[0])(policy, keys) if sampled else policy.mean
+        return to_environment(config, params.world, slots, jnp.clip(u, 0.0, 1.0))
 
     return Policy(act)
 

@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 import tyro
 
+from cobra_rl.agents.mpo import mpo_policy
 from cobra_rl.bounds import Bounds
 from cobra_rl.cli.options import Episodes, Maybe, OutJson, command_line
 from cobra_rl.environments import load_environment
 from cobra_rl.evaluation.explore import evaluate_explore
 from cobra_rl.evaluation.task import greedy_scores
 from cobra_rl.evaluation.vision import evaluate_suite, evaluate_vision
-from cobra_rl.players import learnt_seeds, load_player, player_settings
+from cobra_rl.players import BaselineSettings, learnt_seeds, load_player, player_settings
 from cobra_rl.runtime.typed import to_json
 from cobra_rl.runtime.words import working
 from cobra_rl.show.results import write_evaluation
@@ -32,21 +33,26 @@ class EvaluateRun:
     world: Maybe[Path] = None
     """New folder of the run's world, if it was moved. Default: the run's copy of it, or its recorded path."""
     episodes: Episodes = 200  # Number of greedy episodes in each mode (train and test).
+    sampled: bool = False  # Draw the actions of a baseline from its policy, as in training, instead of taking the mean.
     out: Maybe[OutJson] = None  # Where to write the metrics as JSON. Default: they are only printed.
 
     def run(self) -> None:
         """Measure, print, write."""
         settings, seeds = player_settings(self.run_folder), learnt_seeds(self.run_folder)
+        if self.sampled and not isinstance(settings, BaselineSettings):
+            raise ValueError(f"--sampled is for runs of `cobra baseline`, and {self.run_folder} is none; leave it out.")
         if not seeds:
             raise ValueError(f"{self.run_folder} holds no agent yet: the run was stopped before its first save.")
         rows = []
         for seed in seeds:
             agent = load_player(self.run_folder, seed, self.world)
             assert agent.problem is not None
-            envs = agent.problem.environments()
-            with working(f"seed {seed}: {self.episodes} greedy episodes in each mode"):
-                rows.append({"seed": seed} | greedy_scores(agent.policy, agent.params, envs, self.episodes, TEST_SEED))
-        metrics = to_json(settings) | {"episodes": self.episodes, "seeds": rows}
+            envs, policy, kind = agent.problem.environments(), agent.policy, "greedy"
+            if self.sampled and isinstance(settings, BaselineSettings):
+                policy, kind = mpo_policy(settings.config, sampled=True), "sampled"
+            with working(f"seed {seed}: {self.episodes} {kind} episodes in each mode"):
+                rows.append({"seed": seed} | greedy_scores(policy, agent.params, envs, self.episodes, TEST_SEED))
+        metrics = to_json(settings) | {"episodes": self.episodes, "sampled": self.sampled, "seeds": rows}
         print_result(metrics)
         write_metrics(self.out, metrics)
 
