@@ -12,6 +12,7 @@ TASK-NAME, NAME being one of the four; their results go to `results/baseline/`.
 """
 
 import argparse
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -56,7 +57,10 @@ def write_row(page: str, section: str, row: str, cells: int = 1) -> None:
 
 def copy_result(source: Path, target: Path) -> None:
     """Copy a result.json; the path of its world becomes relative, so that a published file names no machine."""
-    target.write_text(source.read_text().replace(f"{Path.cwd()}/", ""))
+    text = source.read_text()
+    if json.loads(text)["problem"]["env"]:
+        sys.exit(f"{source} is of a task of one's own (--env); only tasks of the suite are published here.")
+    target.write_text(text.replace(f"{Path.cwd()}/", ""))
 
 
 def write_readme() -> None:

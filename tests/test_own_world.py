@@ -9,7 +9,9 @@ import pytest
 
 from cobra_rl import Agent, cli
 from cobra_rl.cli.options import absolute_env
-from cobra_rl.environments import load_environment
+from cobra_rl.config import BASELINE
+from cobra_rl.environments import Problem, load_environment
+from cobra_rl.phases.baseline import prepare_baseline
 from cobra_rl.players import load_player
 from cobra_rl.show.figures import tasks
 from cobra_rl.worlds import load_world
@@ -41,11 +43,13 @@ def test_all_phases_run_in_a_world_of_ones_own(name, tmp_path, capsys, monkeypat
     assert ("bound" in result["context"]) == (name == "stars")  # only a Spriteworld's truth is known
 
 
-@pytest.mark.parametrize(("name", "options"), [("stars", ["--features", "slots"]), ("lamps", [])])
+@pytest.mark.parametrize(
+    ("name", "options"), [("stars", ["--features", "slots", "--policy", "deformed"]), ("lamps", [])]
+)
 def test_a_baseline_learns_a_task_of_ones_own(name, options, debug_world, tmp_path, monkeypatch):
     monkeypatch.setattr(tasks, "FILM_FRAMES", 3)
     task, folder = f"{EXAMPLES / name}.py:task", tmp_path / "task"
-    options = [*options, *(["--world", str(debug_world)] if options else [])]
+    options = ["--features", "slots", "--policy", "deformed", "--world", str(debug_world)] if handheld else []
     options += ["--preset", "debug", "--steps", "24", "--final", "2", "--out", str(folder)]
     cli.main(["baseline", "--env", task, *options])
     result = json.loads((folder / "result.json").read_text())
@@ -81,3 +85,13 @@ def test_a_file_is_found_again_from_another_folder(monkeypatch, tmp_path):
 def test_a_function_of_the_mode_gives_both_environments():
     train, test = (load_environment(f"{EXAMPLES / 'stars'}.py:task_with_test", mode) for mode in ("train", "test"))
     assert train != test
+
+
+def test_modes_whose_pictures_differ_in_size_are_refused_before_any_work(tmp_path):
+    text = (EXAMPLES / "stars.py").read_text()
+    text += "\n\nimport dataclasses\ndef both(mode):\n"
+    text += "    return dataclasses.replace(task, image_size={'train': 64, 'test': 32}[mode])\n"
+    (tmp_path / "own.py").write_text(text)
+    problem = Problem("both", env=f"{tmp_path / 'own.py'}:both")
+    with pytest.raises(ValueError, match="they have: train 64 and 4, test 32 and 4"):
+        prepare_baseline(BASELINE["debug"], problem, tmp_path / "run")

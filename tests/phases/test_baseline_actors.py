@@ -11,7 +11,7 @@ from cobra_rl import cli
 from cobra_rl.config import BASELINE
 from cobra_rl.environments import Problem
 from cobra_rl.phases import solving
-from cobra_rl.phases.baseline import prepare_baseline
+from cobra_rl.phases.baseline import BaselinePhase, prepare_baseline
 from cobra_rl.runtime.actors import LocalActors
 from cobra_rl.runtime.folder import OtherRun
 from cobra_rl.show.figures import tasks
@@ -53,14 +53,15 @@ def quick(monkeypatch):
     monkeypatch.setattr(solving, "normalised_reward", lambda *_: {})
 
 
-def asked(folder, made, **options):
+def asked(folder, made, check_every=0, **options):
     """A run of one seed whose actors are added to the list `made`."""
 
     def make_actors(*given):
         made.append(Chunks(*given, **options))
         return made[-1]
 
-    return prepare_baseline(RAW, Problem(TASK), folder, steps=STEPS, final=2, make_actors=make_actors)
+    options_of_run = {"steps": STEPS, "final": 2, "check_every": check_every, "make_actors": make_actors}
+    return prepare_baseline(RAW, Problem(TASK), folder, **options_of_run)
 
 
 def lines(folder):
@@ -77,6 +78,12 @@ def test_actors_play_no_more_than_was_asked_for_and_get_the_newest_policy(tmp_pa
     assert result["actors"] == "ray"
     first, *_, last = (jax.tree.leaves(policy)[0] for policy in actors.policies)
     assert not np.array_equal(first, last)
+
+
+def test_checks_come_when_they_are_due_though_several_chunks_come_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(BaselinePhase, "_greedy_success", lambda *_: 0.5)
+    (row,) = asked(tmp_path, [], check_every=30).solve()["seeds"]
+    assert row["checks"] == [[30, 0.5], [60, 0.5]]
 
 
 def test_as_much_is_learnt_from_what_actors_send_as_from_what_is_played_here(tmp_path):

@@ -97,6 +97,16 @@ def test_the_replay_holds_what_was_seen_before_and_after_each_step(steps):
     assert (kept.reward[:8] != 0.0).all()
 
 
+def test_slots_are_those_of_the_present_scenes(steps):
+    world = steps.phase.world
+    for state in steps.states:
+        if world is None:
+            assert state.acting.slots is None
+            continue
+        seen = world.encode(render(steps.phase.env, state.acting.envs))
+        np.testing.assert_allclose(state.acting.slots, seen, rtol=1e-4, atol=1e-5)
+
+
 def test_the_replay_holds_the_policys_action_and_the_environment_gets_the_deformed_one(steps):
     phase, (before, after, _) = steps.phase, steps.states
     chosen, done = after.memory.items.action[:4], np.asarray(after.acting.envs.action)

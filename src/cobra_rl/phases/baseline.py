@@ -70,10 +70,12 @@ class BaselinePhase(SeedPhase[Mpo]):
         env_steps = (step + 1) * config.envs
         parts, acting, played = self._collect(agent, acting, env_steps)
         metrics = self.progress() | {"env_steps": played}
+        counted = played - sum(part.transitions.reward.shape[0] for part in parts)
         for part in parts:
             items = part.transitions
             reward, success, truncated = jax.device_get((items.reward, items.terminated, items.truncated))
-            metrics |= self.count(reward, success, success | truncated, played, agent) | {"hits": part.hits}
+            counted += reward.size
+            metrics |= self.count(reward, success, success | truncated, counted, agent) | {"hits": part.hits}
             memory = _add((config, items), memory)
         before, now = (
             int(count * config.replay_ratio / config.batch) for count in (env_steps - config.envs, env_steps)
