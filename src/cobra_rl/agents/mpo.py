@@ -16,8 +16,8 @@ over one step (the paper's trajectories of length 2), its bootstrap being the me
 
     L_Q = ( r + gamma mean_j Q'(x_{t+1}, a_j) - Q(x_t, a_t) )^2
 
-A step that solves the task has no bootstrap. Steps truncated by the time limit are left out of L_Q, since the agent
-cannot see the time.
+A step that solves the task has no bootstrap. A step that is cut off by the time limit is left out of L_Q: its next
+scene is not kept.
 """
 
 import functools
