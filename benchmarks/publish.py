@@ -6,7 +6,8 @@ of the tables in README.md and docs/results.md are written anew.
 
 Agents of the paper's and of the released rules are shipped. With suffix -world1 or -world2, the runs of another world,
 the rows of that world beside the others are written, once all worlds have one. The folders of baselines are called
-TASK-NAME, NAME being one of the four; their results go to `results/baseline/`.
+TASK-NAME, NAME being one of the four; their results go to `results/baseline/`. What `cobra evaluate RUN --sampled` has
+written to `results/sampled/TASK-NAME.json` is put beside them.
 
 `tests/show/test_results.py` says which rows are wrong. The text around the tables is written by hand.
 """
@@ -18,7 +19,7 @@ import sys
 from pathlib import Path
 
 from cobra_rl.agent import TASKS
-from cobra_rl.show.results import EXPLORE, VISION, read_explore, read_task, read_vision
+from cobra_rl.show.results import EXPLORE, VISION, read_explore, read_measured, read_task, read_vision
 from cobra_rl.show.tables import (
     markdown_baseline,
     markdown_beside,
@@ -26,6 +27,7 @@ from cobra_rl.show.tables import (
     markdown_metrics,
     markdown_reference,
     markdown_row,
+    markdown_sampled,
     markdown_worlds,
 )
 from cobra_rl.show.task_results import BASELINES
@@ -102,6 +104,10 @@ def publish_baselines(runs: Path) -> None:
     for task in REWARDED:
         for result in filter(None, (read_task(RESULTS, f"baseline/{task}-{name}") for name in BASELINES)):
             write_row("docs/results.md", "## Beside MPO", markdown_baseline(result), cells=2)
+            sampled = read_measured(RESULTS, f"sampled/{task}-{result.agent}")
+            if sampled:
+                row = markdown_sampled(result, sampled)
+                write_row("docs/results.md", "### The mean of the policy and its samples", row, cells=2)
     write_readme()
 
 

@@ -16,6 +16,7 @@ from cobra_rl.show.results import (
     VISION,
     read_explore,
     read_log,
+    read_measured,
     read_suite,
     read_task,
     read_vision,
@@ -29,6 +30,7 @@ from cobra_rl.show.tables import (
     markdown_metrics,
     markdown_reference,
     markdown_row,
+    markdown_sampled,
     markdown_worlds,
 )
 from cobra_rl.show.task_results import BASELINES
@@ -93,6 +95,17 @@ def test_the_published_table_of_baselines_is_that_of_the_results():
     assert set(map(markdown_baseline, results)) <= set(page)
     assert {result.replay_ratio for result in results} == {8.0}  # one for all, as the page says
     assert len(results) == 24 - sum(line.endswith("| | | | not run |") for line in page)
+
+
+def test_the_published_table_of_samples_is_that_of_the_results():
+    page = (ROOT / "docs" / "results.md").read_text().splitlines()
+    names = sorted(path.stem for path in (ROOT / "results" / "sampled").glob("*.json"))
+    assert names
+    for name in names:
+        measured, result = read_measured(RESULTS, f"sampled/{name}"), read_task(RESULTS, f"baseline/{name}")
+        assert markdown_sampled(result, measured) in page
+        assert [seed.seed for seed in measured.seeds] == [seed.seed for seed in result.seeds]
+        assert json.loads((RESULTS / "sampled" / f"{name}.json").read_text())["figures"]["sampled"]
 
 
 @pytest.mark.parametrize("task", REWARDED)

@@ -181,6 +181,12 @@ def read_task(results: Path, name: str) -> TaskResult | None:
     return _read(results, file, "the result of a task", lambda source, record: task_result(record, source))
 
 
+def read_measured(results: Path, name: str) -> TaskResult | None:
+    """Read what `cobra evaluate RUN` measured of a run: file `name`.json in `results`, or None if there is none."""
+    build = lambda source, record: task_result(record["figures"], source)  # noqa: E731
+    return _read(results, f"{name}.json", "a measurement of a run", build)
+
+
 def read_suite(results: Path) -> Suite:
     """Read the results of all tasks and agents.
 

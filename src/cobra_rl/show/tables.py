@@ -160,6 +160,12 @@ def markdown_baseline(result: TaskResult) -> str:
     return f"| {' | '.join((result.title, LABELS[result.agent], budget, *success, reached(result)))} |"
 
 
+def markdown_sampled(result: TaskResult, sampled: TaskResult) -> str:
+    """Writes the row of a baseline in the table of docs/results.md that compares its mean action with samples."""
+    cells = (" / ".join(percent(each.success(mode).mean) for each in (result, sampled)) for mode in MODES)
+    return f"| {' | '.join((result.title, LABELS[result.agent], *cells))} |"
+
+
 def print_suite(results: Sequence[Record | TaskResult]) -> None:
     """Prints a row per task: interquartile means over seeds with their intervals, and what to compare them with."""
     rows, console = [task_result(result) for result in results], Console()
