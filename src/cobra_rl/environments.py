@@ -123,7 +123,12 @@ class Problem(Checked):
     def environments(self) -> dict[str, Environment]:
         """Return the environments by mode: "train" to learn in, "test" for the robustness test."""
         if self.env is not None:
-            return {mode: load_environment(self.env, mode) for mode in MODES}
+            envs = {mode: load_environment(self.env, mode) for mode in MODES}
+            sizes = {mode: (env.image_size, env.action_size) for mode, env in envs.items()}
+            if len(set(sizes.values())) > 1:
+                listed = ", ".join(f"{mode} {image} and {action}" for mode, (image, action) in sizes.items())
+                raise ValueError(f"Both modes must have pictures and actions of the same size; they have: {listed}.")
+            return envs
         if self.task not in TASKS:
             raise ValueError(
                 f"{self.task!r} is no task of the suite, and where its environment is defined is not known; "

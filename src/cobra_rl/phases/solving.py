@@ -168,10 +168,6 @@ class Solving(ABC):
 
     def __post_init__(self):
         conform(self.seed_type, self.seeds[-1], "The last random seed (--first-seed + --seeds - 1)")
-        sizes = {mode: (env.image_size, env.action_size) for mode, env in self.envs.items()}
-        if len(set(sizes.values())) > 1:
-            listed = ", ".join(f"{mode} {image} and {action}" for mode, (image, action) in sizes.items())
-            raise ValueError(f"Both modes must have pictures and actions of the same size; they have: {listed}.")
         for env in self.envs.values():
             check_fit(env, self.world)
 

@@ -105,7 +105,7 @@ def _steps(axes: Axes, place: float, width: float, result: TaskResult, color: st
     reached = [float(value) for value in counts if value is not None]
     top = _bar(axes, place, width, found, reached, color, most=float(result.steps))
     mean = float(found.mean)
-    text = f"{mean / 1000:.0f}k" if math.isfinite(mean) and mean >= 100_000 else count(found.mean).replace(",", "")
+    text = f"{mean / 1000:.0f}k" if math.isfinite(mean) and mean >= 10_000 else count(found.mean).replace(",", "")
     lines = [text] if math.isfinite(mean) else []
     if len(reached) < len(counts):
         had = percent(result.success("train").mean, 0).replace(" ", "")
