@@ -58,7 +58,7 @@ def write_row(page: str, section: str, row: str, cells: int = 1) -> None:
 
 
 def copy_result(source: Path, target: Path) -> None:
-    """Copy a result.json; the path of its world becomes relative, so that a published file names no machine."""
+    """Copy a result.json of the suite; the path of its world becomes relative, so that it names no machine."""
     text = source.read_text()
     if json.loads(text)["problem"]["env"]:
         sys.exit(f"{source} is of a task of one's own (--env); only tasks of the suite are published here.")

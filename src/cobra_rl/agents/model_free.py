@@ -71,11 +71,11 @@ def look_again(
     Most raw actions click on nothing, and encoding is what costs most.
     """
     changed = jnp.any(before != now, axis=(1, 2, 3))
-    first_changed = jnp.argsort(~changed)
+    changed_first = jnp.argsort(~changed)
 
     def encode_group(state: tuple[Array, Array]) -> tuple[Array, Array]:
         done, slots = state
-        group = jax.lax.dynamic_slice_in_dim(first_changed, done, min(GROUP, changed.size))
+        group = jax.lax.dynamic_slice_in_dim(changed_first, done, min(GROUP, changed.size))
         return done + GROUP, slots.at[group].set(world.encode(now[group]))
 
     return jax.lax.while_loop(lambda state: state[0] < changed.sum(), encode_group, (jnp.int32(0), slots))[1]

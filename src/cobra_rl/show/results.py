@@ -183,7 +183,10 @@ def read_task(results: Path, name: str) -> TaskResult | None:
 
 def read_measured(results: Path, name: str) -> TaskResult | None:
     """Read what `cobra evaluate RUN` measured of a run: file `name`.json in `results`, or None if there is none."""
-    build = lambda source, record: task_result(record["figures"], source)  # noqa: E731
+
+    def build(source: str, record: Record) -> TaskResult:
+        return task_result(record["figures"], source)
+
     return _read(results, f"{name}.json", "a measurement of a run", build)
 
 
