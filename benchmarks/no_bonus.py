@@ -4,7 +4,8 @@ r"""Sorting and clustering without the bonus on success, of which the paper says
     .venv/bin/cobra baseline --env benchmarks/no_bonus.py:sorting_no_bonus --features slots --policy deformed \
         --steps 200000 --seeds 3
 
-All else is as in the suite, by the paper's rules.
+All else is as in the suite, by the paper's rules. Clustering likewise, where COBRA took 1,200 steps.
+Raw results: `results/no_bonus_TASK-AGENT.json`, each with its command.
 """
 
 import dataclasses
