@@ -80,7 +80,9 @@ def learning_curve(result: TaskResult) -> Drawn:
         axes.axhline(levels["train"], color=COLORS[other], linestyle="--", linewidth=1.0, label=CONTEXT[other])
     axes.plot([], [], color=color, label=f"{name}, a line a seed" if len(result.seeds) > 1 else name)
     _describe(axes, result.title + (", sparse reward" if result.is_sparse else ""), result.steps)
-    axes.legend(frameon=False, fontsize=7, loc="center right")
+    axes.locator_params(axis="x", nbins=5)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=7)
     return Drawn(figure, caption("learning_curve", result=result, window=WINDOW))
 
 
