@@ -40,11 +40,11 @@ report: .venv/base  ## the story of the agent on one page, runs/report.html
 	$(BIN)/cobra report
 
 bench: .venv/test .venv/bench  ## measure the environment beside the real package, vision beside PyTorch, the other phases
-	$(BIN)/python benchmarks/env.py
-	$(BIN)/python benchmarks/vision.py
-	$(BIN)/python benchmarks/explore.py
-	$(BIN)/python benchmarks/task.py
-	$(BIN)/python benchmarks/mpo.py
+	$(BIN)/python -m benchmarks.speed.env
+	$(BIN)/python -m benchmarks.speed.vision
+	$(BIN)/python -m benchmarks.speed.explore
+	$(BIN)/python -m benchmarks.speed.task
+	$(BIN)/python -m benchmarks.speed.mpo
 
 lint: .venv/test .venv/lint  ## ruff and pyright
 	$(BIN)/ruff check --no-cache .

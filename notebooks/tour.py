@@ -21,10 +21,9 @@ import numpy as np
 
 import cobra_rl
 from cobra_rl import spriteworld
-from cobra_rl.agents.base import begin, step
 from cobra_rl.agents.cobra import Cobra, CobraParams, choose
-from cobra_rl.config import TASK
-from cobra_rl.show.figures import style
+from cobra_rl.config import COBRA
+from cobra_rl.reporting.figures import style
 
 STEPS = int(os.environ.get("TOUR_STEPS", 300))  # rewarded steps to learn from
 EPISODES = int(os.environ.get("TOUR_EPISODES", 50))  # to play at the end
@@ -227,16 +226,16 @@ _ = row(pictures, [f"reward {reward:.1f}" for reward in rewards])
 # step takes a while, for it is compiled. (`cobra_rl.Agent.learn` does all this in one call.)
 
 # %%
-config = TASK["laptop"]
+config = COBRA["laptop"]
 learner = Cobra(config)
-learning = begin(learner, task, world, jax.random.key(0))
+learning = learner.begin(task, world, seeds=[0])
 ends, successes = [], []
 for steps_taken in range(1, STEPS + 1):
-    learning, outcome, _ = step(learner, task, world, learning)
+    learning, outcome, _ = learner.step(task, world, learning)
     if outcome.done:
         ends.append(steps_taken)
         successes.append(bool(outcome.success))
-predictor = learning.agent.predictor
+predictor = learner.agent_of(learning, 0).predictor
 print(f"{STEPS} rewarded steps, {len(ends)} episodes, {sum(successes)} of them solved")
 
 # %% [markdown]

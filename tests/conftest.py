@@ -29,6 +29,7 @@ def pytest_configure(config):
     cache = os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
     if QUICK not in (flags := os.environ.get("XLA_FLAGS", "")):
         os.environ["XLA_FLAGS"] = f"{flags} {QUICK}".strip()
+    os.environ["COBRA_WORLDS"] = str(config.cache.mkdir("worlds"))  # not those of whoever runs the tests
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # of processes that tests start
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.02"  # less is compiled as fast as it is read
     os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"  # where in Python an operation is from takes time to note
@@ -80,14 +81,13 @@ def interrupt_is_heard():
 def debug_vision(tmp_path_factory):
     """A folder with the weights of a tiny, untrained vision module: it compiles in a fraction of the time."""
     from cobra_rl.config import VISION
-    from cobra_rl.models.world import make_vision
-    from cobra_rl.runtime.weights import save_weights
-    from cobra_rl.worlds import vision_weights
+    from cobra_rl.models.world import make_vision, vision_weights
+    from cobra_rl.storage.weights import save_weights
     from untrained import untrained
 
     folder = tmp_path_factory.mktemp("vision")
     model = untrained(lambda key: make_vision(VISION["debug"].model, key))
-    save_weights(folder, *vision_weights(model))
+    save_weights(folder, vision_weights(model))
     return folder
 
 
@@ -95,9 +95,9 @@ def debug_vision(tmp_path_factory):
 def debug_world(debug_vision, tmp_path_factory):
     """A folder with a tiny, untrained world on that vision."""
     from cobra_rl.config import EXPLORE
-    from cobra_rl.models.world import make_exploration, make_transition
-    from cobra_rl.runtime.weights import save_weights, sha256
-    from cobra_rl.worlds import copy_vision, load_vision, part_weights, seal_world
+    from cobra_rl.models.world import make_exploration, make_transition, part_weights
+    from cobra_rl.runs.worlds import copy_vision, load_vision, seal_world
+    from cobra_rl.storage.weights import save_weights, sha256
     from untrained import untrained
 
     folder = tmp_path_factory.mktemp("world")
@@ -108,7 +108,7 @@ def debug_world(debug_vision, tmp_path_factory):
         "exploration": untrained(lambda key: make_exploration(config.exploration, vision, 4, key)),
     }
     for part, model in models.items():
-        save_weights(folder / part, *part_weights(part, model, 4, sha256(debug_vision)))
+        save_weights(folder / part, part_weights(part, model, 4, sha256(debug_vision)))
     seal_world(folder)
     return folder
 

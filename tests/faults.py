@@ -23,16 +23,18 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from cobra_rl.config import BASELINE, EXPLORE, TASK, VISION
+from cobra_rl.config import COBRA, EXPLORE, MPO, VISION, AgentConfig
 from cobra_rl.environments import Problem
-from cobra_rl.models.world import make_exploration, make_transition, make_vision
-from cobra_rl.phases import explore, task, vision
-from cobra_rl.phases.baseline import prepare_baseline
-from cobra_rl.runtime import checkpoint, run
-from cobra_rl.runtime.storage import explain, from_bytes
-from cobra_rl.runtime.weights import save_weights, sha256
+from cobra_rl.models.world import make_exploration, make_transition, make_vision, part_weights, vision_weights
+from cobra_rl.runs import loop
+from cobra_rl.runs import task as task_runs
+from cobra_rl.runs.task import prepare
+from cobra_rl.runs.train import train_explore, train_vision
+from cobra_rl.runs.worlds import seal_world
 from cobra_rl.spriteworld import make
-from cobra_rl.worlds import load_world, part_weights, seal_world, vision_weights
+from cobra_rl.storage import checkpoint
+from cobra_rl.storage.files import explain, from_bytes
+from cobra_rl.storage.weights import save_weights, sha256
 
 TIMES = ("minutes", "seconds", "command")  # what may differ between two runs
 UNTOLD = ("tensorboard", "checkpoints", ".lock", "run.json")  # compared otherwise, or for eyes only
@@ -45,19 +47,18 @@ Train = Callable[[Path], Any]  # trains in a folder; the same call resumes
 def phases(folder: Path) -> dict[str, Train]:
     """The four phases on the smallest presets, each with two checkpoints; the world that they need is in `folder`."""
     env, problem = make("exploration"), Problem("goal_finding_new_shape")
-    task.TaskPhase.save_every = task.TaskPhase.report_every = 4
+    AgentConfig.save_every = AgentConfig.report_every = 4
 
     def solve(place: Path) -> Any:
-        known = {"world": load_world(folder), "world_folder": folder}
-        return task.solve(TASK["debug"], problem=problem, folder=place, steps=8, final=1, **known)
+        return task_runs.solve(COBRA["debug"], problem, place, steps=8, final=1, world_folder=folder)
 
     def learn_without_model(place: Path) -> Any:
-        config = dataclasses.replace(BASELINE["debug"], features="slots", policy="deformed")
-        return prepare_baseline(config, problem, place, steps=80, final=1, world_folder=folder).solve()
+        config = dataclasses.replace(MPO["debug"], features="slots", policy="deformed")
+        return prepare(config, problem, place, steps=80, final=1, world_folder=folder).solve()
 
     return {
-        "vision": lambda place: vision.train(VISION_CONFIG, env, place),
-        "explore": lambda place: explore.train(EXPLORE_CONFIG, env, folder, place),
+        "vision": lambda place: train_vision(VISION_CONFIG, env, place),
+        "explore": lambda place: train_explore(EXPLORE_CONFIG, env, folder, place),
         "task": solve,
         "baseline": learn_without_model,
     }
@@ -66,14 +67,14 @@ def phases(folder: Path) -> dict[str, Train]:
 def make_world(folder: Path) -> Path:
     """Write a tiny, untrained world, and return its folder."""
     model = eqx.filter_jit(lambda key: make_vision(VISION_CONFIG.model, key))(jax.random.key(0))
-    save_weights(folder / "vision", *vision_weights(model))
+    save_weights(folder / "vision", vision_weights(model))
     vision_sha256 = sha256(folder / "vision")
     models = {
         "transition": make_transition(EXPLORE_CONFIG.transition, model, 4, jax.random.key(0)),
         "exploration": make_exploration(EXPLORE_CONFIG.exploration, model, 4, jax.random.key(1)),
     }
     for part, network in models.items():
-        save_weights(folder / part, *part_weights(part, network, 4, vision_sha256))
+        save_weights(folder / part, part_weights(part, network, 4, vision_sha256))
     seal_world(folder)
     return folder
 
@@ -150,9 +151,11 @@ def outcome(folder: Path) -> dict[str, str]:
     }
     for place in sorted(folder.rglob("checkpoints")):
         step, newest = checkpoint.checkpoints(place)[0]
-        tensors, header = checkpoint._read(newest)
+        tensors, header = checkpoint._read_checkpoint(newest)
         content = [(name, array.tobytes()) for name, array in sorted(tensors.items())]
-        found[f"{place.relative_to(folder)}/newest"] = _digest(repr((step, header["meta"]["notes"], content)).encode())
+        found[f"{place.relative_to(folder)}/newest"] = _digest(
+            repr((step, header["meta"]["history"], content)).encode()
+        )
     return found
 
 
@@ -213,7 +216,7 @@ def _more(path: Path) -> None:
 # What is damaged -> the files, and how.
 DAMAGES: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "log with lines that are none": ("log.jsonl", _more),
-    "empty run.json": ("run.json", lambda path: path.write_bytes(b"")),
+    "empty loop.json": ("run.json", lambda path: path.write_bytes(b"")),
     "run.json of another form": ("run.json", lambda path: path.write_bytes(b'{"settings": 12}')),
     "empty result.json": ("result.json", lambda path: path.write_bytes(b"")),
     "empty scores.json": ("scores.json", lambda path: path.write_bytes(b"")),
@@ -302,20 +305,20 @@ def poisoned(train: Train, folder: Path, expected: dict[str, str]) -> Iterator[t
     """Poison a run after its first checkpoint, then resume it; yields what was poisoned, and what was lost."""
     _die_half_way(train, folder / "half")
     for what in ("metric", "weight"):
-        place, real = Path(shutil.copytree(folder / "half", folder / what)), run._Loop
+        place, real = Path(shutil.copytree(folder / "half", folder / what)), loop._Loop
         before = _saved(place)
         lost = [f"{path.name} is not finite" for path in before if not _is_finite(path)]
-        run._Loop = lambda phase, *rest, what=what, real=real: real(Poisoned(phase, what), *rest)
+        loop._Loop = lambda phase, *rest, what=what, real=real: real(Poisoned(phase, what), *rest)
         try:
             with quiet():
                 train(place)
             lost.append("it did not stop")
-        except run.Diverged as error:
+        except loop.Diverged as error:
             lost += [] if "the checkpoint of step" in str(error) else [f"the sentence says too little: {error}"]
         except Exception as error:
             lost.append(f"{type(error).__name__}: {error}")
         finally:
-            run._Loop = real
+            loop._Loop = real
         lost += [] if _saved(place) == before else ["something was saved"]
         yield what, lost + resumed(train, place, expected)
         shutil.rmtree(place)

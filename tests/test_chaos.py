@@ -9,7 +9,7 @@ import pytest
 
 import chaos
 import toy
-from cobra_rl.runtime import run
+from cobra_rl.runs import loop
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="files are locked by flock")
@@ -24,7 +24,7 @@ def test_nothing_is_lost(tmp_path):
 
 
 def test_a_weight_that_is_no_number_and_is_saved_counts_as_lost(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "_all_finite", lambda state: True)
+    monkeypatch.setattr(loop, "_all_finite", lambda state: True)
     lost = chaos.poisons(toy.train, tmp_path).lost
     assert lost
     assert all(row.startswith("weight: ") for row in lost)

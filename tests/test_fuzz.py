@@ -26,25 +26,24 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from cobra_rl import cli, config, spriteworld
-from cobra_rl.agent import Agent
+from cobra_rl.bounds import to_json
 from cobra_rl.environments import Problem
 from cobra_rl.models.exploration import ExplorationConfig
 from cobra_rl.models.monet import MonetConfig
 from cobra_rl.models.reward import ObjectConfig, RelationConfig
 from cobra_rl.models.transition import LawConfig, TransitionConfig
 from cobra_rl.models.world import make_vision
-from cobra_rl.players import BaselineSettings, player_settings
-from cobra_rl.records import TaskSettings, WorldUsed
-from cobra_rl.runtime.storage import write_json
-from cobra_rl.runtime.typed import to_json
-from cobra_rl.runtime.weights import WEIGHTS, WeightsError, load_weights, read_config
-from cobra_rl.show.figures.tasks import learning_curve
-from cobra_rl.show.results import RESULTS, read_explore, read_log, read_suite, read_vision
-from cobra_rl.show.tables import print_explore, print_result, print_vision
+from cobra_rl.reporting.figures.tasks import learning_curve
+from cobra_rl.reporting.results import read_explore, read_log, read_suite, read_vision, results_of
+from cobra_rl.reporting.tables import print_explore, print_result, print_vision
+from cobra_rl.runs.agent import Agent
+from cobra_rl.runs.settings import TaskSettings, WorldUsed, task_settings
+from cobra_rl.runs.worlds import load_vision, load_world
 from cobra_rl.spriteworld import Clustering, EnvSpec, FindGoal, NoReward, SpriteDistribution, Sum
 from cobra_rl.spriteworld.dm import SpriteworldDm
 from cobra_rl.spriteworld.gym import SpriteworldEnv, SpriteworldVectorEnv
-from cobra_rl.worlds import load_vision, load_world
+from cobra_rl.storage.files import write_json
+from cobra_rl.storage.weights import WEIGHTS_FILE, WeightsError, load_weights, read_config
 
 TIMES = int(os.environ.get("COBRA_FUZZ", "1"))
 SMALL = dataclasses.replace(spriteworld.env_spec("goal_finding_new_shape"), name="small", image_size=16, max_steps=3)
@@ -98,8 +97,8 @@ def assert_sentence(text, *words):
 
 SPRITE = SpriteDistribution()
 MADE = [
-    config.VISION["debug"], config.EXPLORE["debug"], config.TASK["debug"], config.Stage(1.0, 2), MonetConfig(),
-    config.BASELINE["debug"], config.BASELINE["debug"].networks,
+    config.VISION["debug"], config.EXPLORE["debug"], config.COBRA["debug"], config.Stage(1.0, 2), MonetConfig(),
+    config.MPO["debug"], config.MPO["debug"].networks,
     TransitionConfig(), LawConfig(), ExplorationConfig(), RelationConfig(), ObjectConfig(), Problem("sorting"), SPRITE,
     EnvSpec("own", ((SPRITE,),), NoReward(), 5), FindGoal(), Clustering(((0.0, 0.1), (0.5, 0.6))), Sum((FindGoal(),)),
     TaskSettings(problem=Problem("sorting"), world=WorldUsed("abc")),
@@ -198,7 +197,7 @@ def run(debug_world, tmp_path_factory):
     from cobra_rl.agents.cobra import make_reward
 
     world = load_world(debug_world)
-    task = config.TASK["debug"]
+    task = config.COBRA["debug"]
     agent = Agent(
         world, make_reward(task.reward, world.sizes.latents, jax.random.key(0)), task, Problem("sorting"), debug_world
     )
@@ -209,11 +208,11 @@ def run(debug_world, tmp_path_factory):
 @tries(150)
 def test_a_damaged_run_json(run, data):
     with damaged(run / "run.json", data):
-        Agent.settings(run)
+        task_settings(run)
 
 
-BASELINE_RUN = BaselineSettings(
-    problem=Problem("sorting"), agent="mpo_raw", config=config.BASELINE["debug"], world=None, phase="baseline", steps=8
+BASELINE_RUN = TaskSettings(
+    problem=Problem("sorting"), agent="mpo_raw", config=config.MPO["debug"], world=None, steps=8
 )
 
 
@@ -222,9 +221,9 @@ BASELINE_RUN = BaselineSettings(
 def test_a_damaged_run_json_of_a_baseline(tmp_path_factory, data):
     run = tmp_path_factory.mktemp("baseline")
     write_json(run / "run.json", {"settings": to_json(BASELINE_RUN)})
-    assert player_settings(run) == BASELINE_RUN
+    assert task_settings(run) == BASELINE_RUN
     with damaged(run / "run.json", data):
-        player_settings(run)
+        task_settings(run)
 
 
 @given(st.data())
@@ -256,7 +255,7 @@ def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("published") / "results"
     (folder / "solve").mkdir(parents=True)
     for name in ("vision.json", "explore.json", "solve/sorting.json", "explore_log.jsonl"):
-        shutil.copy(RESULTS / name, folder / name)
+        shutil.copy(results_of() / name, folder / name)
     log = folder / "explore_log.jsonl"
     log.write_text("\n".join(log.read_text().splitlines()[:1]))
     return folder
@@ -286,7 +285,7 @@ def test_damaged_results(results, name, data):
 @given(st.sampled_from(["flip", "flip", "flip", "cut", "junk"]), st.data())
 @tries(150)
 def test_damaged_weights(debug_vision, like, how, data):
-    path = debug_vision / WEIGHTS
+    path = debug_vision / WEIGHTS_FILE
     whole = path.read_bytes()
     place = data.draw(st.integers(0, len(whole) - 1))
     flipped = whole[:place] + bytes([whole[place] ^ 1 << data.draw(st.integers(0, 7))]) + whole[place + 1 :]
@@ -316,7 +315,7 @@ def like(debug_vision):
 def test_weights_of_something_else(debug_vision, like, change):
     import equinox as eqx
 
-    from cobra_rl.runtime import storage
+    from cobra_rl.storage import files
 
     if change == "kind":
         with refused("of kind 'vision' and not 'reward'"):
@@ -327,11 +326,11 @@ def test_weights_of_something_else(debug_vision, like, change):
         with refused("do not fit this model", "and not"):
             load_weights(debug_vision, model, "vision")
     else:
-        path, whole = debug_vision / WEIGHTS, (debug_vision / WEIGHTS).read_bytes()
-        tensors, _ = storage.from_bytes(whole)
+        path, whole = debug_vision / WEIGHTS_FILE, (debug_vision / WEIGHTS_FILE).read_bytes()
+        tensors, _ = files.from_bytes(whole)
         name = next(name for name, tensor in tensors.items() if tensor.dtype == np.float32)
         tensors[name] = np.full_like(tensors[name], np.nan)
-        path.write_bytes(b"".join(map(bytes, storage.to_pieces(tensors, {}))))
+        path.write_bytes(b"".join(map(bytes, files.to_pieces(tensors, {}))))
         try:
             with refused("not finite"):
                 load_weights(debug_vision, like, "vision")
@@ -460,7 +459,7 @@ LEARN = {
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in LEARN.items() for value in values])
 def test_lessons_that_cannot_be_had(debug_world, tmp_path, name, value):
     """Also in a world with pictures of another size, or with more sprites than the world has slots."""
-    given = {"env": dataclasses.replace(SMALL, image_size=64), "steps": 5, "final": 1, "config": config.TASK["debug"]}
+    given = {"env": dataclasses.replace(SMALL, image_size=64), "steps": 5, "final": 1, "config": config.COBRA["debug"]}
     with refused():
         Agent.learn(**(given | {"world": debug_world, "folder": tmp_path, name: value}))
     if name == "env" and value is CROWD:
@@ -473,8 +472,16 @@ WHOLE = {  # options that take whole numbers
     "watch sorting": ["--frames", "--seed"],
     "play-random sorting": ["--steps", "--size", "--fps", "--seed"],
     "solve sorting --preset debug": [
-        *("--seeds", "--first-seed", "--steps", "--final", "--config.proposals", "--config.updates", "--config.memory"),
-        *("--config.learning-rate", "--config.epsilon", "--config.reward.pair"),
+        *(
+            "--seeds",
+            "--first-seed",
+            "--steps",
+            "--final",
+            "--config.planner.proposals",
+            "--config.updates",
+            "--config.memory",
+        ),
+        *("--config.learning-rate", "--config.epsilon", "--config.reward.pair-layers"),
     ],
     "baseline sorting --preset debug": [
         *("--seeds", "--first-seed", "--steps", "--final", "--workers", "--check-every", "--config.batch"),
@@ -499,7 +506,7 @@ WHOLE = {  # options that take whole numbers
 }
 NO_NUMBERS = ["abc", "", "-1", "1e999", "nan", "-inf", "99999999999999999999999", "1,5", "0x10", "--"]
 PATHS = {  # options that name what is to be read or written
-    "watch sorting": ["--out", "--run"],
+    "watch sorting": ["--out", "--run", "--world"],
     "play-random": ["--out"],
     "solve sorting": ["--world", "--out"],
     "solve": ["--env"],

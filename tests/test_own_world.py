@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from cobra_rl import Agent, cli
-from cobra_rl.cli.options import absolute_env
-from cobra_rl.config import BASELINE
+from cobra_rl.config import MPO
 from cobra_rl.environments import Problem, load_environment
-from cobra_rl.phases.baseline import prepare_baseline
-from cobra_rl.players import load_player
-from cobra_rl.show.figures import tasks
-from cobra_rl.worlds import load_world
+from cobra_rl.parts import absolute_name
+from cobra_rl.reporting.figures import tasks
+from cobra_rl.runs.load import load_agent
+from cobra_rl.runs.task import prepare
+from cobra_rl.runs.worlds import load_world
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 
@@ -36,7 +36,7 @@ def test_all_phases_run_in_a_world_of_ones_own(name, tmp_path, capsys, monkeypat
     metrics = [json.loads(line) for line in (tmp_path / "explore" / "log.jsonl").read_text().splitlines()]
     assert ("position_error" in metrics[-1]) == (name == "stars")  # sprites have places, lamps have not
     assert "ratio_to_unchanged" in metrics[-1]
-    agent = Agent.load(solved)
+    agent = Agent.load(solved, trust=True)
     assert agent.act(np.zeros((64, 64, 3), np.uint8)).shape == (own.action_size,)
     result = json.loads((tmp_path / "task" / "result.json").read_text())
     assert result["world"]["sha256"] == json.loads((tmp_path / "explore/world/world.json").read_text())["sha256"]
@@ -53,7 +53,7 @@ def test_a_baseline_learns_a_task_of_ones_own(name, handheld, debug_world, tmp_p
     result = json.loads((folder / "result.json").read_text())
     assert result["problem"]["env"] == task
     assert (result["problem"]["task"], result["steps"]) == ("task", 24)
-    player, image = load_player(folder), jnp.zeros((1, 64, 64, 3), jnp.uint8)
+    player, image = load_agent(folder, trust=True), jnp.zeros((1, 64, 64, 3), jnp.uint8)
     assert player.policy.act(player.params, image, image).shape == (1, load_environment(task).action_size)
 
 
@@ -73,11 +73,10 @@ def test_a_name_that_leads_nowhere_is_refused(name, sentence):
 
 def test_a_file_is_found_again_from_another_folder(monkeypatch, tmp_path):
     monkeypatch.chdir(EXAMPLES)
-    name = absolute_env("stars.py:task")
+    name = absolute_name("stars.py:task")
     monkeypatch.chdir(tmp_path)
     assert load_environment(name).spec.name == "stars_task"
-    assert absolute_env("my.module:task") == "my.module:task"
-    assert absolute_env(None) is None
+    assert absolute_name("my.module:task") == "my.module:task"
 
 
 def test_a_function_of_the_mode_gives_both_environments():
@@ -92,4 +91,4 @@ def test_modes_whose_pictures_differ_in_size_are_refused_before_any_work(tmp_pat
     (tmp_path / "own.py").write_text(text)
     problem = Problem("both", env=f"{tmp_path / 'own.py'}:both")
     with pytest.raises(ValueError, match="they have: train 64 and 4, test 32 and 4"):
-        prepare_baseline(BASELINE["debug"], problem, tmp_path / "run")
+        prepare(MPO["debug"], problem, tmp_path / "run")

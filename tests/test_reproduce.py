@@ -10,8 +10,8 @@ import pytest
 from cobra_rl import Agent, cli
 from cobra_rl.cli import report, reproduce
 from cobra_rl.evaluation import vision
-from cobra_rl.show import figures
-from cobra_rl.show.page import page
+from cobra_rl.reporting import figures
+from cobra_rl.reporting.page import page
 
 SOLVED = ("goal_finding_new_shape", "sorting")  # each task compiles anew, and the six go the same way
 DRAWN = ("decomposition", "performance")  # the others are drawn in tests/show: here two stand for all

@@ -13,11 +13,11 @@ BUILT = (".*", "build", "dist", "runs", "*.egg-info", "__pycache__")  # what is 
 TASK = "goal_finding_new_position"
 COMMANDS = {  # with the file that each is to leave
     "play-random sorting --steps 3": "runs/play-random/sorting-train-paper.gif",
-    f"watch {TASK} --frames 2": f"runs/watch/{TASK}-train.gif",
+    f"watch {TASK} --frames 2 --world structured": f"runs/watch/{TASK}-train.gif",
     f"solve {TASK} --preset debug --steps 20 --final 2": f"runs/solve/{TASK}-debug/film.gif",
     f"evaluate runs/solve/{TASK}-debug --episodes 2 --out metrics.json": "metrics.json",
     "figures performance": "runs/figures/performance.png",
-    "report": "runs/report.html",
+    "report --world structured": "runs/report.html",
 }
 
 

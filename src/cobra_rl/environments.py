@@ -1,23 +1,20 @@
-"""Finds environments by name: those of the suite, or a user's own by `module:name` or `path/to/file.py:name`.
+"""Environments by name: those of the suite, or a user's own as `module:name` or `path/to/file.py:name`.
 
 The name may refer to an `EnvSpec`, an `Environment`, or a function of the mode ("train", "test") that returns one.
 """
 
 import dataclasses
-import importlib
-import importlib.util
-import sys
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
 
 from cobra_rl.bounds import Checked
-from cobra_rl.spriteworld.base import Environment, TimeStep
-from cobra_rl.spriteworld.env import Spriteworld, make
-from cobra_rl.spriteworld.names import MODES, TASKS
-from cobra_rl.spriteworld.suite import EnvSpec
+from cobra_rl.parts import load_module, short_name
+from cobra_rl.spriteworld import MODES, TASKS, Environment, EnvSpec, Spriteworld, TimeStep, make
+from cobra_rl.spriteworld.data import is_data, spec_from_json, spec_to_json
 
 
 def load_environment(name: str, mode: str = "train") -> Environment:
@@ -37,7 +34,7 @@ def load_environment(name: str, mode: str = "train") -> Environment:
     if not colon or not where or not attribute:
         raise ValueError(f"--env is {name!r}; it must be module:name or path/to/file.py:name.")
     try:
-        found = getattr(_module(where), attribute)
+        found = getattr(load_module(where), attribute)
     except (ImportError, OSError, AttributeError, SyntaxError) as error:
         raise ValueError(f"--env is {name!r}, but nothing is found there: {error}.") from error
     except Exception as error:  # whatever a user's file does; --debug shows where
@@ -71,25 +68,32 @@ def as_environment(found: Any, mode: str = "train", name: str = "the environment
     )
 
 
-def _module(where: str) -> Any:
-    if not where.endswith(".py"):
-        return importlib.import_module(where)
-    path = Path(where).resolve()
-    spec = importlib.util.spec_from_file_location(f"cobra_rl_env_{path.stem}", path)
-    if spec is None or spec.loader is None or not path.exists():
-        raise ImportError(f"there is no file {where}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def as_environments(env: Any) -> dict[str, Environment]:
+    """Convert what a user gives to environments by mode, "train" and "test".
+
+    Args:
+        env: As `as_environment` takes it, or a mapping of "train" and "test" to any of these; "test", by default the
+            same as "train", is only scored.
+
+    Raises:
+        ValueError: If it is nothing of these.
+    """
+    if isinstance(env, Mapping) and "train" not in env:
+        raise ValueError(f"env has the modes {list(env)}; it must have train, and may have test.")
+    modes = env if isinstance(env, Mapping) else {mode: env for mode in MODES}
+    return {mode: as_environment(modes.get(mode, modes["train"]), mode) for mode in MODES}
 
 
 class SparseReward:
     """An environment whose reward is 1 on success and 0 before."""
 
     def __init__(self, env: Environment):
-        self.env, self.initial, self.draw = env, env.initial, env.draw
-        self.action_size, self.image_size, self.max_steps = env.action_size, env.image_size, env.max_steps
+        self.env = env
+        self.initial = env.initial
+        self.draw = env.draw
+        self.action_size = env.action_size
+        self.image_size = env.image_size
+        self.max_steps = env.max_steps
 
     def advance(self, key, state, action) -> TimeStep:
         """Take a step; only success is rewarded."""
@@ -112,16 +116,32 @@ class Problem(Checked):
     sparse: bool = False  # reward 1 on success, 0 before
     exploration_policy: bool = True  # otherwise the planner proposes uniformly random actions
     env: str | None = None  # module:name or file.py:name of a user's environment
+    specs: dict[str, Any] | None = None  # the same as data, by mode, if it is made of Spriteworld's own parts
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.specs is None:
+            return
+        if set(self.specs) != set(MODES):
+            raise ValueError(f"specs of Problem has {', '.join(self.specs)}; it must have {' and '.join(MODES)}.")
+        for mode in MODES:
+            self._spec(mode)
 
     def name(self, value: bool = False, agent: str = "cobra") -> str:
         """Return the name of its run folder; `value`: values are learnt; `agent`: left out if COBRA."""
         options = {"released": self.variant == "released", "sparse": self.sparse}
         options |= {("reward", "value")[value]: value != self.sparse, "uniform": not self.exploration_policy}
-        by = [] if agent == "cobra" else [agent]
-        return "-".join([self.task, *by, *(name for name, chosen in options.items() if chosen)])
+        by = [] if agent == "cobra" else [short_name(agent)]
+        task = re.sub(r"[^\w .+-]|^\.+", "-", self.task)  # no path: somebody else may have written it
+        return "-".join([task, *by, *(name for name, chosen in options.items() if chosen)])
 
     def environments(self) -> dict[str, Environment]:
-        """Return the environments by mode: "train" to learn in, "test" for the robustness test."""
+        """Return the environments by mode: "train" to learn in, "test" for the robustness test.
+
+        Those of `env` are imported, which runs code: where a run names them, `runs.settings.trusted` asks first.
+        """
+        if self.specs is not None:
+            return {mode: Spriteworld(self._spec(mode)) for mode in MODES}
         if self.env is not None:
             envs = {mode: load_environment(self.env, mode) for mode in MODES}
             sizes = {mode: (env.image_size, env.action_size) for mode, env in envs.items()}
@@ -135,6 +155,17 @@ class Problem(Checked):
                 "give your own as module:name or file.py:name, by `--env` of `cobra solve` or `cobra baseline`."
             )
         return {mode: make(self.task, mode, self.variant) for mode in MODES}
+
+    def with_data(self, envs: Mapping[str, Environment]) -> "Problem":
+        """Record environments of a user as data, if they are made of Spriteworld's own parts."""
+        specs = {mode: env.spec for mode, env in envs.items() if isinstance(env, Spriteworld) and is_data(env.spec)}
+        if set(specs) != set(MODES):
+            return self
+        return dataclasses.replace(self, specs={mode: spec_to_json(specs[mode]) for mode in MODES})
+
+    def _spec(self, mode: str) -> EnvSpec:
+        assert self.specs is not None
+        return spec_from_json(self.specs[mode], f"specs of Problem, {mode},")
 
 
 def fewer_sprites(env: Environment, most: int) -> Environment:

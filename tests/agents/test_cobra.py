@@ -9,23 +9,41 @@ import numpy as np
 import pytest
 
 from cobra_rl.agents import cobra
-from cobra_rl.agents.base import Agent, Experience, begin, step
-from cobra_rl.agents.cobra import Cobra, CobraState, Memory, _adam, make_reward
-from cobra_rl.agents.planners import Choice
-from cobra_rl.config import TASK
-from cobra_rl.models.reward import Step
+from cobra_rl.agents.cobra import Cobra, CobraState, Remembered, make_reward
+from cobra_rl.agents.contract import Learner
+from cobra_rl.collect.replay import Replay, ReplayState
+from cobra_rl.collect.transition import Transition
+from cobra_rl.config import COBRA
+from cobra_rl.models.planner import Choice, PlannerConfig
+from cobra_rl.runs.worlds import load_world
 from cobra_rl.spriteworld import make
-from cobra_rl.worlds import load_world
 
 ROWS, SLOTS, M = 64, 4, 12
+FLAGS = {"terminated": np.True_, "truncated": np.False_}
 
 
-def memory(seed: int) -> Memory:
+def replay_of(seed: int) -> ReplayState:
     """Scenes whose reward depends on the things in them; the first slot always holds the largest."""
     slots = jax.random.normal(jax.random.key(seed), (ROWS, SLOTS, M))
     slots = jnp.take_along_axis(slots, jnp.argsort(-slots[..., :1], axis=1), axis=1)
-    steps = Step(slots, jnp.zeros(ROWS), jnp.zeros((ROWS, 4)), slots, slots[..., 0].max(1), jnp.zeros(ROWS, bool))
-    return Memory(steps, slots, jnp.array(ROWS))
+    steps = Transition(
+        slots,
+        jnp.zeros((ROWS, 4)),
+        slots,
+        reward=slots[..., 0].max(1),
+        reward_before=jnp.zeros(ROWS),
+        terminated=jnp.zeros(ROWS, bool),
+        truncated=jnp.zeros(ROWS, bool),
+    )
+    replay = Replay(ROWS, 1)
+    items = Remembered(steps, slots)
+    return replay.add(replay.init(jax.tree.map(lambda leaf: leaf[0], items)), items)
+
+
+def state_of(agent: Cobra, replay: ReplayState) -> CobraState:
+    """The state of an agent that remembers so much and has learnt nothing."""
+    predictor = make_reward(agent.config.reward, M, jax.random.key(0))
+    return CobraState(predictor, predictor, predictor, agent._optimiser.init(predictor), replay, jnp.int32(ROWS))
 
 
 @pytest.fixture(scope="module")
@@ -38,21 +56,22 @@ def test_a_share_of_the_remembered_scenes_is_learnt_as_imagined(world):
     errors = {}
     for dreams in (0.0, 1.0):
         learning = {"updates": 300, "batch": 16, "learning_rate": 3e-3, "memory": ROWS}
-        config = dataclasses.replace(TASK["debug"], dreams=dreams, **learning)
-        kept = memory(1)
-        seen = kept.steps._replace(next_slots=jnp.zeros_like(kept.steps.slots))
-        predictor = make_reward(config.reward, M, jax.random.key(0))
-        state = CobraState(predictor, predictor, predictor, _adam(config).init(predictor), kept._replace(steps=seen))
-        model = Cobra(config).learn(world, state, jax.random.key(2))[0].predictor
-        errors[dreams] = float(np.mean((model(kept.imagined) - seen.next_reward) ** 2))
+        config = dataclasses.replace(COBRA["debug"], imagined_fraction=dreams, **learning)
+        replay = replay_of(1)
+        step, imagined = replay.items
+        seen = step._replace(next_observation=jnp.zeros_like(step.observation))
+        agent = Cobra(config)
+        state = state_of(agent, replay._replace(items=Remembered(seen, imagined)))
+        model = agent.learn(world, state, jax.random.key(2))[0].predictor
+        errors[dreams] = float(np.mean((model(imagined) - step.reward) ** 2))
     assert errors[1.0] < 0.1 < 0.3 < errors[0.0]
 
 
 @pytest.mark.parametrize(("average", "share"), [(0.0, 0.0), (0.5, 0.5), (0.99, 63 / 73)])  # the 64th gradient step
 def test_an_average_of_the_weights_is_kept_at_first_of_few(world, average, share):
-    config = dataclasses.replace(TASK["debug"], average=average, updates=1, memory=ROWS)
-    predictor = make_reward(config.reward, M, jax.random.key(0))
-    state = CobraState(predictor, predictor, predictor, _adam(config).init(predictor), memory(1))
+    config = dataclasses.replace(COBRA["debug"], ema_decay=average, updates=1, memory=ROWS)
+    state = state_of(Cobra(config), replay_of(1))
+    predictor = state.predictor
     after = Cobra(config).learn(world, state, jax.random.key(2))[0]
     assert not eqx.tree_equal(after.latest, predictor)
     expected = jax.tree.map(lambda old, new: share * old + (1.0 - share) * new, predictor, after.latest)
@@ -61,7 +80,7 @@ def test_an_average_of_the_weights_is_kept_at_first_of_few(world, average, share
 
 
 def test_in_training_the_latest_weights_choose_and_their_average_is_what_is_kept(world, monkeypatch):
-    agent, slots = Cobra(TASK["debug"]), jnp.zeros((3, M))
+    agent, slots = Cobra(COBRA["debug"]), jnp.zeros((3, M))
     state = agent.init(jax.random.key(0), world, slots)
     other = make_reward(agent.config.reward, M, jax.random.key(9))
     chosen_by = []
@@ -79,27 +98,27 @@ def test_in_training_the_latest_weights_choose_and_their_average_is_what_is_kept
 
 
 def test_rewards_are_remembered_in_their_unit_and_up_to_the_cap(world):
-    agent = Cobra(dataclasses.replace(TASK["debug"], reward_cap=5.0, reward_unit=10.0))
+    agent = Cobra(dataclasses.replace(COBRA["debug"], reward_cap=5.0, reward_unit=10.0))
     slots = jnp.zeros((3, M))
     state = agent.init(jax.random.key(0), world, slots)
-    experience = Experience(slots, jnp.float32(-3.0), jnp.full(4, 0.5), slots + 1.0, jnp.float32(9.0), jnp.array(True))
-    after, metrics = agent.update(world, state, experience, jax.random.key(1))
-    assert int(after.memory.filled) == 1
-    np.testing.assert_allclose(after.memory.steps.reward[0], -0.3, rtol=1e-6)
-    np.testing.assert_allclose(after.memory.steps.next_reward[0], 0.5, rtol=1e-6)
-    np.testing.assert_array_equal(after.memory.steps.next_slots[0], slots + 1.0)
-    imagined = world.imagine(slots[None], experience.action[None]).slots[0]
-    np.testing.assert_allclose(after.memory.imagined[0], imagined, atol=1e-5)
+    rewards = {"reward": jnp.float32(9.0), "reward_before": jnp.float32(-3.0)}
+    transition = Transition(slots, jnp.full(4, 0.5), slots + 1.0, **rewards, **FLAGS)
+    after, metrics = agent.update(world, state, transition, jax.random.key(1))
+    assert int(after.replay.size) == int(after.steps) == 1
+    step, imagined = jax.tree.map(lambda leaf: leaf[0], after.replay.items)
+    np.testing.assert_allclose(step.reward_before, -0.3, rtol=1e-6)
+    np.testing.assert_allclose(step.reward, 0.5, rtol=1e-6)
+    np.testing.assert_array_equal(step.next_observation, slots + 1.0)
+    np.testing.assert_allclose(imagined, world.imagine(slots[None], transition.action[None]).slots[0], atol=1e-5)
     assert np.isfinite(metrics["loss"])
 
 
 def test_it_waits_for_the_first_reward(world):
     """Until then all proposals are alike, afterwards the best is taken."""
-    config = dataclasses.replace(TASK["debug"], wait_for_reward=True, epsilon=0.0, proposals=32)
+    config = dataclasses.replace(COBRA["debug"], wait_for_reward=True, epsilon=0.0, planner=PlannerConfig(32))
     agent, slots = Cobra(config), jax.random.normal(jax.random.key(5), (3, M))
     state = agent.init(jax.random.key(0), world, slots)
-    rewarded = state.memory.steps.next_reward.at[0].set(1.0)
-    later = state._replace(memory=state.memory._replace(steps=state.memory.steps._replace(next_reward=rewarded)))
+    later = eqx.tree_at(lambda s: s.replay.items.step.reward, state, replace_fn=lambda reward: reward.at[0].set(1.0))
     explore = jax.jit(jax.vmap(lambda state, key: agent.explore(world, state, slots, key), in_axes=(None, 0)))
     keys = jax.random.split(jax.random.key(1), 40)
     before, after = np.asarray(explore(state, keys)), np.asarray(explore(later, keys))
@@ -107,19 +126,40 @@ def test_it_waits_for_the_first_reward(world):
 
 
 def test_a_step_is_remembered_and_an_ended_episode_begins_anew(world):
-    agent, env = Cobra(TASK["debug"]), make("goal_finding_new_shape")
-    assert isinstance(agent, Agent)
-    state = begin(agent, env, world, jax.random.key(0))
+    agent, env = Cobra(COBRA["debug"]), make("goal_finding_new_shape")
+    assert isinstance(agent, Learner)
+    state = agent.begin(env, world, [0])
     for t in range(1, env.max_steps + 1):
         before = state
-        state, outcome, _ = step(agent, env, world, state)
-        steps = state.agent.memory.steps
-        np.testing.assert_array_equal(steps.slots[t - 1], before.observation)
-        np.testing.assert_array_equal(steps.action[t - 1], outcome.action)
+        state, outcome, _ = agent.step(env, world, state)
+        steps = agent.agent_of(state, 0).replay.items.step
+        np.testing.assert_array_equal(steps.observation[t - 1], before.observation[0])
+        np.testing.assert_array_equal(steps.action[t - 1], outcome.action[0, 0])
         if outcome.done:
             break
-        np.testing.assert_array_equal(steps.next_slots[t - 1], state.observation)
+        np.testing.assert_array_equal(steps.next_observation[t - 1], state.observation[0])
     assert outcome.done
-    assert int(state.env.step) == 0
-    assert float(state.reward) == 0.0
-    assert not np.array_equal(steps.next_slots[t - 1], state.observation)  # another scene is seen
+    assert int(state.env.step[0]) == 0
+    assert float(state.reward[0]) == 0.0
+    assert not np.array_equal(steps.next_observation[t - 1], state.observation[0])  # another scene is seen
+
+
+def test_seeds_side_by_side_learn_what_each_learns_alone(world):
+    agent, env = Cobra(COBRA["debug"]), make("goal_finding_new_shape")
+    seeds = [3, 0, 8]
+    together = agent.begin(env, world, seeds)
+    alone = [agent.begin(env, world, [seed]) for seed in seeds]
+    ended = np.zeros(3, int)
+    for _ in range(2 * env.max_steps + 2):
+        together, outcome, metrics = agent.step(env, world, together)
+        for index in range(3):
+            alone[index], expected, metrics_alone = agent.step(env, world, alone[index])
+            np.testing.assert_allclose(outcome.action[index], expected.action[0], atol=1e-5)
+            np.testing.assert_allclose(outcome.reward[index], expected.reward[0], atol=1e-3)
+            np.testing.assert_array_equal(outcome.done[index], expected.done[0])
+            np.testing.assert_allclose(metrics["loss"][index], metrics_alone["loss"][0], rtol=1e-3)
+        ended += np.asarray(outcome.done[:, 0])
+    assert (ended >= 2).all()
+    for index in range(3):
+        first, second = agent.agent_of(together, index).predictor, agent.agent_of(alone[index], 0).predictor
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-4), first, second)

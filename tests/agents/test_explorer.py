@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from cobra_rl.agents.explorer import begin, play
-from cobra_rl.runtime.actors import LocalActors
+from cobra_rl.collect.actors import LocalActors
+from cobra_rl.runs.worlds import load_world
 from cobra_rl.spriteworld import make
-from cobra_rl.worlds import load_world
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def test_transitions_follow_one_another(world):
     before = None
     for t in range(1, 13):
         (part,) = actors.collect(world.exploration)
-        slots, action, image = part.transitions
+        slots, action, image, *_ = part.transitions
         assert image.shape == (count, 64, 64, 3)
         assert ((np.asarray(action) >= 0.0) & (np.asarray(action) <= 1.0)).all()
         assert 0.0 <= float(part.hits) <= 1.0
@@ -51,7 +51,7 @@ def test_a_share_of_actions_is_random(world):
 
 
 def test_it_plays_in_ray_processes(world):
-    ray_actors = pytest.importorskip("cobra_rl.runtime.ray_actors")
+    ray_actors = pytest.importorskip("cobra_rl.collect.ray_actors")
     env = make("exploration")
     functions = functools.partial(begin, env, 1), functools.partial(play, env, 0.2)
     actors = ray_actors.RayActors(*functions, world.vision, count=1, seed=0)
@@ -60,7 +60,7 @@ def test_it_plays_in_ray_processes(world):
         chunks = []
         while not chunks and time.monotonic() < deadline:
             chunks = actors.collect(world.exploration)
-        slots, action, image = chunks[0].transitions
+        slots, action, image, *_ = chunks[0].transitions
     finally:
         actors.close()
     assert action.shape == (ray_actors.CHUNK, 4)

@@ -7,14 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy.optimize
+import scipy
 
-from cobra_rl.agents.mpo import Duals, Mpo, Transition, mpo_loss, td_loss, weigh
-from cobra_rl.config import BASELINE
+from cobra_rl.agents.mpo import Duals, Mpo, mpo_loss, td_loss, weigh
+from cobra_rl.collect.transition import Transition
+from cobra_rl.config import MPO
 from cobra_rl.models.actor_critic import ActorCriticConfig, Gaussian
 from cobra_rl.models.transition import Sizes
 
-CONFIG = BASELINE["laptop"]
+CONFIG = MPO["laptop"]
 N, B, A = 7, 5, 3
 
 
@@ -87,7 +88,8 @@ def test_the_gaussians_density_and_divergence_are_scipys(problem):
 
 def test_success_ends_the_return_and_time_does_not_teach():
     ended = jnp.array([False, True, False])
-    batch = Transition(None, jnp.zeros((3, 1)), jnp.zeros(3), None, ended, jnp.array([False, False, True]))
+    late = jnp.array([False, False, True])
+    batch = Transition(None, jnp.zeros((3, 1)), None, reward=jnp.zeros(3), terminated=ended, truncated=late)
     values, rewards, following = jnp.array([1.0, 2.0, 50.0]), jnp.array([0.5, 3.0, 0.0]), jnp.array([2.0, 100.0, 9.0])
     assert float(td_loss(values, rewards, following, batch, 0.9)) == pytest.approx(((2.3 - 1.0) ** 2 + 1.0) / 3)
 
@@ -97,11 +99,12 @@ def test_success_ends_the_return_and_time_does_not_teach():
     [(5.0, 10.0, [-2.0, 0.5, 0.5]), (None, 10.0, [-2.0, 0.5, 5.0]), (5.0, 1.0, [-20.0, 5.0, 5.0])],
 )
 def test_rewards_are_learnt_capped_and_in_their_unit(cap, unit, learnt):
-    mpo = Mpo(dataclasses.replace(PROBE.config, reward_cap=cap, reward_unit=unit), PROBE.sizes)
-    state = PROBE.init(jax.random.key(0))
+    mpo = Mpo(dataclasses.replace(PROBE.config, reward_cap=cap, reward_unit=unit))
+    state = PROBE.init(PROBE_SIZES, jax.random.key(0))
     slots, actions = jax.random.normal(jax.random.key(1), (3, 2, 2)), jnp.full((3, 2), 0.3)
     rewards = jnp.array([-20.0, 5.0, 50.0])
-    batch = Transition(slots, actions, rewards, slots, jnp.ones(3, bool), jnp.zeros(3, bool))
+    ended = {"terminated": jnp.ones(3, bool), "truncated": jnp.zeros(3, bool)}
+    batch = Transition(slots, actions, slots, reward=rewards, **ended)
     learn = eqx.filter_jit(mpo.loss)
     total, metrics = learn((state.networks, state.duals), state, batch, jax.random.key(2))
     wanted = jnp.mean((jnp.array(learnt) - state.networks.value(slots, actions)) ** 2)
@@ -112,14 +115,16 @@ def test_rewards_are_learnt_capped_and_in_their_unit(cap, unit, learnt):
 
 # Problems with a known answer. Scenes are two slots of two latents.
 
-NETWORKS = ActorCriticConfig(slot_actor=(32,), slot_actor_whole=(32,), slot_critic=(32,), slot_critic_whole=(32,))
+NETWORKS = ActorCriticConfig(
+    actor_slot_layers=(32,), actor_global_layers=(32,), critic_slot_layers=(32,), critic_global_layers=(32,)
+)
 PROBE = Mpo(
     dataclasses.replace(
         CONFIG, features="slots", networks=NETWORKS, learning_rate=3e-3, target_every=20, reward_unit=1.0,
         reward_cap=None, discount=0.8, samples=8,
-    ),
-    Sizes(slots=2, latents=2, action=2, image=64),
+    )
 )  # fmt: skip
+PROBE_SIZES = Sizes(slots=2, latents=2, action=2, image=64)
 UPDATES = 600
 
 
@@ -137,7 +142,7 @@ def update_often(state, batches, keys):
 
 def learn(make_batch, rounds=1):
     """MPO after so many rounds of updates on batches of 32 transitions."""
-    state = PROBE.init(jax.random.key(0))
+    state = PROBE.init(PROBE_SIZES, jax.random.key(0))
     for key in jax.random.split(jax.random.key(1), rounds):
         batch_keys, learn_keys = jax.random.split(key, (2, UPDATES))
         state = update_often(state, jax.jit(jax.vmap(make_batch))(batch_keys), learn_keys)
@@ -150,7 +155,8 @@ def one_step(key, best):
     scenes = jax.random.uniform(scene_key, (32, 2, 2), minval=-1.0)
     actions = jax.random.uniform(action_key, (32, 2))
     rewards = -10.0 * jnp.sum((actions - best(scenes)) ** 2, axis=-1)
-    return Transition(scenes, actions, rewards, scenes, jnp.ones(32, bool), jnp.zeros(32, bool))
+    ended = {"terminated": jnp.ones(32, bool), "truncated": jnp.zeros(32, bool)}
+    return Transition(scenes, actions, scenes, reward=rewards, **ended)
 
 
 def test_a_bandit_learns_the_best_action_and_what_it_is_worth():
@@ -188,7 +194,8 @@ def test_a_chain_of_two_steps_has_its_discounted_value():
         following = jnp.where((kind == 0)[:, None, None], second, scenes)
         reward = jnp.where(kind == 1, 1.0, jnp.where(kind == 0, 0.0, 100.0))
         actions = jax.random.uniform(key, (32, 2))
-        return Transition(scenes, actions, reward, following, kind == 1, kind >= 2)
+        ended = {"terminated": kind == 1, "truncated": kind >= 2}
+        return Transition(scenes, actions, following, reward=reward, **ended)
 
     networks = learn(chain)
     actions = jax.random.uniform(jax.random.key(2), (50, 2, 2))

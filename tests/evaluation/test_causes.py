@@ -1,21 +1,17 @@
 """Where reward is lost: agents that lack one thing lose by that one."""
 
 import json
-import sys
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cobra_rl.agents.planners import Choice
-from cobra_rl.evaluation.task import knowing, random_policy, visited
-from cobra_rl.show.results import RESULTS
+from benchmarks.experiments.causes import CAUSES, four_searches, show
+from cobra_rl.evaluation.task import random_policy, true_state_search, visited_states
+from cobra_rl.models.planner import Choice
+from cobra_rl.reporting.results import results_of
 from cobra_rl.spriteworld import make
-
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-from causes import CAUSES, four_searches, show
 
 ENV = make("goal_finding_new_shape")  # one sprite, to be brought to the centre
 SCENES, PROPOSALS = 32, 128  # as many proposals as the search that knows all has
@@ -77,7 +73,7 @@ LACKING = {  # what an agent has that lacks one thing
 def lost_by(cause, seed):
     """What there was to gain, and the share of it that an agent loses by each cause if it lacks one thing."""
     clicks, scores, look = LACKING[cause]
-    states = visited(random_policy(ENV.action_size), None, ENV, SCENES, seed)
+    states = visited_states(random_policy(ENV.action_size), None, ENV, scenes=SCENES, seed=seed)
     keys = jax.random.split(jax.random.key(seed), SCENES)
     search = four_searches(ENV, an_agent(clicks, scores), lambda _, images: look(images))
     worth = jax.device_get(jax.jit(search)(None, states, keys))
@@ -96,7 +92,7 @@ def test_who_lacks_one_thing_loses_by_it(cause):
 
 
 def test_scenes_are_those_of_play():
-    states = visited(knowing(ENV), None, ENV, SCENES, seed=0)
+    states = visited_states(true_state_search(ENV), None, ENV, scenes=SCENES, seed=0)
     assert states.step.shape == (SCENES,)
     assert (states.step[:16] == 0).all()
     assert (states.step < ENV.max_steps).all()
@@ -106,7 +102,7 @@ def test_scenes_are_those_of_play():
 @pytest.mark.parametrize("width", [60, 80])
 def test_causes_are_printed(width, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
-    seeds = json.loads((RESULTS / "causes_sorting_released.json").read_text())["figures"]["seeds"]
+    seeds = json.loads((results_of("structured") / "causes_sorting_released.json").read_text())["figures"]["seeds"]
     show(seeds, 64)
     text = capsys.readouterr().out
     assert max(len(line) for line in text.splitlines()) <= width

@@ -9,7 +9,7 @@ from corridor import Corridor
 
 from cobra_rl.config import EXPLORE, VISION
 from cobra_rl.evaluation.explore import explore_scores, policy_scores
-from cobra_rl.evaluation.pushing import aim, push, states_from
+from cobra_rl.evaluation.push_metrics import aim_clicks, initial_states, push_sprites
 from cobra_rl.evaluation.vision import fixed_scenes
 from cobra_rl.models.world import WorldModel, make_exploration, make_transition, make_vision
 from cobra_rl.spriteworld import make
@@ -30,7 +30,7 @@ def on_the_topmost(scenes) -> np.ndarray:
 def test_clicks_on_the_topmost_sprite_strike_it_and_no_other(scenes):
     counted = np.asarray(scenes.sprites.alive)
     sprite = on_the_topmost(scenes)
-    clicks = aim(scenes.labels, sprite, np.random.default_rng(0))
+    clicks = aim_clicks(scenes.labels, sprite, np.random.default_rng(0))
     proposals = np.concatenate([clicks[:, None], np.full((20, 1, 2), 0.9)], axis=-1).repeat(8, axis=1)
     scores = policy_scores(proposals, scenes, counted)
     assert scores["hit_rate"] == 1.0
@@ -39,7 +39,7 @@ def test_clicks_on_the_topmost_sprite_strike_it_and_no_other(scenes):
 
 
 def scores_of_uniform_proposals(seed):
-    scenes = fixed_scenes(ENV, 20, 1, seed)
+    scenes = fixed_scenes(ENV, 20, 1, seed=seed)
     proposals = np.random.default_rng(seed).random((20, 500, ENV.action_size))
     scores = policy_scores(proposals, scenes, np.asarray(scenes.sprites.alive))
     return scores | {"hits beyond area": scores["hit_rate"] - (scenes.labels >= 0).mean()}
@@ -54,11 +54,11 @@ def test_uniform_proposals_strike_by_area_and_go_everywhere():
 
 def scenes_changed_by_pushes(seed):
     """How many of 20 pictures change when the topmost sprite is pushed; the truth is checked on the way."""
-    scenes, rng = fixed_scenes(ENV, 20, 1, seed), np.random.default_rng(seed)
+    scenes, rng = fixed_scenes(ENV, 20, 1, seed=seed), np.random.default_rng(seed)
     sprite = on_the_topmost(scenes)
-    action = np.concatenate([aim(scenes.labels, sprite, rng), rng.random((20, 2))], axis=1)
+    action = np.concatenate([aim_clicks(scenes.labels, sprite, rng), rng.random((20, 2))], axis=1)
     before = np.asarray(scenes.sprites.position)
-    states, images = push(ENV, states_from(scenes.sprites), action)
+    states, images = push_sprites(ENV, initial_states(scenes.sprites), action)
     moved = np.asarray(states.sprites.position) - before
     rows = np.arange(20)
     expected = np.clip(before[rows, sprite] + 0.25 * (action[:, 2:] - 0.5), 0.0, 1.0) - before[rows, sprite]
@@ -73,7 +73,7 @@ def test_a_push_moves_the_struck_sprite_by_a_quarter_of_the_motion_click():
 
 
 def test_a_click_on_nothing_is_on_the_background(scenes):
-    clicks = aim(scenes.labels, np.full(20, -1), np.random.default_rng(2))
+    clicks = aim_clicks(scenes.labels, np.full(20, -1), np.random.default_rng(2))
     size = scenes.labels.shape[1]
     column, row = (clicks * [size, -size] + [0, size]).astype(int).T
     assert (scenes.labels[np.arange(20), row, column] == -1).all()

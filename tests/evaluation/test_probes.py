@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cobra_rl.evaluation.probes import TURNS, disentanglement, fit_probes, importances, probe_scores
+from cobra_rl.evaluation.probes import SYMMETRY_ORDER, disentanglement, fit_probes, importances, probe_scores
 from cobra_rl.spriteworld import SHAPES, Sprites
 from cobra_rl.spriteworld.sprites import VERTICES
 
@@ -29,7 +29,7 @@ def factor_slots(sprites):
     """
     shape = np.asarray(sprites.shape)
     level = np.searchsorted([0, 1, 5], shape)[:, None] - 1.0
-    turns = 2 * np.pi * np.stack([sprites.color[:, 0], sprites.angle / 360 * TURNS[shape]], 1)
+    turns = 2 * np.pi * np.stack([sprites.color[:, 0], sprites.angle / 360 * SYMMETRY_ORDER[shape]], 1)
     parts = [sprites.position, sprites.color[:, 1:2], level, np.cos(turns), np.sin(turns)]
     return np.concatenate(parts, axis=1).astype(np.float32)
 
@@ -45,7 +45,7 @@ def halves(slots, sprites):
 
 
 def test_turns_are_the_symmetries_of_the_shapes():
-    for shape, turns in enumerate(TURNS):
+    for shape, turns in enumerate(SYMMETRY_ORDER):
         if SHAPES[shape] == "circle":
             assert turns == 0
             continue
@@ -140,7 +140,7 @@ def disentanglements(seed):
     for mix in (np.eye(8, dtype=np.float32), rotation(8, rng)):
         fit_slots, fit, slots, test = halves(factor_slots(sprites) @ mix, sprites)
         probes = fit_probes(fit_slots, fit, seed, steps=500)
-        scores.append(disentanglement(importances(probes, slots, test, seed)))
+        scores.append(disentanglement(importances(probes, slots, test, seed=seed)))
     return scores
 
 

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import adjusted_rand_score
 
 from cobra_rl.evaluation.segmentation import adjusted_rand_index, count_overlap, foreground_ari, match, match_shares
 
 
 def test_ari_is_that_of_scikit_learn():
+    from sklearn.metrics import adjusted_rand_score
+
     rng = np.random.default_rng(0)
     truth, guess = rng.integers(0, 4, (3, 5, 60)), rng.integers(0, 6, (3, 5, 60))
     guess[0] = np.where(rng.random((5, 60)) < 0.7, truth[0], guess[0])
@@ -22,6 +23,8 @@ def test_ari_is_that_of_scikit_learn():
 
 
 def test_ari_leaves_negative_labels_out():
+    from sklearn.metrics import adjusted_rand_score
+
     rng = np.random.default_rng(0)
     truth, guess = rng.integers(-1, 3, 200), rng.integers(0, 3, 200)
     inside = truth >= 0

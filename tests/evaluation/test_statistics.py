@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import scipy.stats
+import scipy
 
 from cobra_rl.evaluation.statistics import (
     bootstrap_interval,
@@ -16,7 +16,6 @@ from cobra_rl.evaluation.statistics import (
     interquartile_mean,
     or_never,
     percent,
-    spread,
     summary,
 )
 
@@ -142,35 +141,3 @@ def test_a_summary_reads_as_it_is_published():
     assert [percent(value) for value in found[:3]] == ["99.7 %", "99.5 %", "100.0 %"]
     assert summary([0.9965]).interval is None
     assert percent(summary([0.9965]).mean) == "99.7 %"
-
-
-def test_the_spread_of_equal_groups_is_that_of_the_textbook():
-    """Mean squares by SciPy's F: F = between / within."""
-    groups = np.random.default_rng(0).normal(size=(4, 6)) + np.array([[0.0], [2.0], [-1.0], [0.5]])
-    found = spread(list(groups))
-    within = groups.var(axis=1, ddof=1).mean()
-    assert found.within**2 == pytest.approx(within)
-    statistic = scipy.stats.f_oneway(*groups).statistic
-    assert found.between**2 == pytest.approx((statistic - 1.0) * within / 6)
-
-
-def test_the_spread_is_found_again_in_unequal_groups():
-    generator = np.random.default_rng(1)
-    draws = []
-    for _ in range(2000):
-        centres = generator.normal(0.0, 3.0, size=3)
-        sizes = (10, 3, 3)
-        draws.append(
-            spread([generator.normal(centre, 2.0, size=size) for centre, size in zip(centres, sizes, strict=True)])
-        )
-    within, between = np.sqrt(np.mean(np.square(draws), axis=0))
-    assert within == pytest.approx(2.0, rel=0.05)
-    assert between == pytest.approx(3.0, rel=0.1)
-
-
-def test_groups_that_do_not_differ_have_no_spread_between_them():
-    assert spread([[1.0, 3.0], [1.0, 3.0, 2.0]]).between == 0.0
-    with pytest.raises(ValueError, match="two groups"):
-        spread([[1.0, 2.0]])
-    with pytest.raises(ValueError, match="two values"):
-        spread([[1.0], [2.0]])

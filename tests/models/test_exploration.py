@@ -10,16 +10,16 @@ import optax
 import pytest
 
 from cobra_rl import load_world, spriteworld
-from cobra_rl.models.exploration import Exploration, ExplorationConfig, to_action
+from cobra_rl.models.exploration import Deformation, ExplorationConfig, to_action
 from cobra_rl.models.transition import Imagined, Sizes
 from cobra_rl.models.world import WorldModel
-from cobra_rl.spriteworld.sprites import front_most
+from cobra_rl.spriteworld.sprites import front_most_at
 
-KINDS = ("whole", "slots")
+KINDS = ("joint", "per_slot")
 SIZES = Sizes(slots=3, latents=8, action=4, image=64)
 
 
-make_policy = eqx.filter_jit(Exploration)  # one program, not one for each operation
+make_policy = eqx.filter_jit(Deformation)  # one program, not one for each operation
 
 
 class Surprise(eqx.Module):
@@ -49,7 +49,7 @@ def test_the_loss_is_the_papers(net):
     u_key, noise_key = jax.random.split(key)
     u = jax.random.uniform(u_key, (5, 4))
     mixture = jax.tree.map(np.asarray, eqx.filter_jit(policy)(slots, u))
-    assert mixture.mean.shape == (5, 1 if net == "whole" else 3, 4)
+    assert mixture.mean.shape == (5, 1 if net == "joint" else 3, 4)
     np.testing.assert_allclose(np.exp(mixture.log_weight).sum(axis=1), 1.0, rtol=1e-5)
     noise = np.asarray(jax.random.normal(noise_key, mixture.mean.shape))
     total, surprise = 0.0, eqx.filter_jit(Surprise())
@@ -62,7 +62,7 @@ def test_the_loss_is_the_papers(net):
             penalty = 1e5 * np.maximum(0.02 - mixture.scale[b, j], 0.0).sum()
             certainty = 12.0 * mixture.log_weight[b, j]
             total += np.exp(mixture.log_weight[b, j]) * (cost - error + penalty + certainty) / 5
-    found, _ = eqx.filter_jit(policy.loss)(Surprise(), slots, 4, key, 7.0)
+    found, _ = eqx.filter_jit(policy.loss)(Surprise(), slots, key, click_cost=7.0)
     np.testing.assert_allclose(found, total, rtol=1e-4)
 
 
@@ -77,7 +77,7 @@ def test_actions_are_mirrored_at_the_border_and_no_gradient_dies():
 def test_actions_are_legal(net):
     policy = make_policy(ExplorationConfig(net=net, first_scale=1.0), SIZES, jax.random.key(0))
     scene = jnp.broadcast_to(scenes(jax.random.key(1), 1), (500, 3, 8))
-    actions = np.asarray(eqx.filter_jit(policy.sample)(scene, 4, jax.random.key(2)))
+    actions = np.asarray(eqx.filter_jit(policy.sample)(scene, jax.random.key(2)))
     assert actions.shape == (500, 4)
     assert (actions >= 0.0).all()
     assert (actions <= 1.0).all()
@@ -87,8 +87,8 @@ def test_actions_are_legal(net):
 @pytest.mark.parametrize("net", KINDS)
 def test_deform_is_deterministic_and_legal(net):
     policy = make_policy(ExplorationConfig(net=net, hidden=(16,)), SIZES, jax.random.key(0))
-    last = policy.net.net.layers[-1]
-    far = eqx.tree_at(lambda p: p.net.net.layers[-1].weight, policy, 100.0 * last.weight)  # far beyond the frame
+    last = policy.net.layers[-1]
+    far = eqx.tree_at(lambda p: p.net.layers[-1].weight, policy, 100.0 * last.weight)  # far beyond the frame
     slots = scenes(jax.random.key(1), 50)
     u = jax.random.uniform(jax.random.key(2), (50, 4))
     deform = eqx.filter_jit(far.deform)
@@ -102,10 +102,10 @@ def test_deform_is_deterministic_and_legal(net):
 
 def test_deform_goes_to_the_nearest_of_those_worth_a_click():
     """Of three slots the first is near and worth nothing, the second is nearer than the third."""
-    policy = make_policy(ExplorationConfig(net="slots", hidden=()), SIZES, jax.random.key(0))
-    layer = policy.net.net.layers[0]  # reads u, then the slot; gives logit, mean and scale
+    policy = make_policy(ExplorationConfig(net="per_slot", hidden=()), SIZES, jax.random.key(0))
+    layer = policy.net.layers[0]  # reads u, then the slot; gives logit, mean and scale
     weight = jnp.zeros_like(layer.weight).at[4 + 2, 0].set(5.0).at[4 + 0, 1].set(1.0)  # latent 2: worth; 0: along x
-    policy = eqx.tree_at(lambda p: p.net.net.layers[0].weight, policy, weight)
+    policy = eqx.tree_at(lambda p: p.net.layers[0].weight, policy, weight)
     slots = jnp.zeros((3, 8)).at[:, 0].set(jnp.array([0.05, 0.2, 0.3])).at[:, 2].set(jnp.array([-1.0, 0.9, 1.0]))
     u = jnp.array([0.5, 0.4, 0.3, 0.2])
     np.testing.assert_allclose(eqx.filter_jit(policy.deform)(slots, u), [0.7, 0.4, 0.3, 0.2], atol=1e-5)
@@ -128,7 +128,7 @@ def test_deform_strikes_the_nearest_sprite_in_the_tasks(task, shipped):
     u = np.random.default_rng(0).random((60, 20, 4))
     slots = np.repeat(np.asarray(shipped.encode(images))[:, None], 20, axis=1)
     actions = shipped.deform(slots, u)
-    under_click = jax.vmap(lambda sprites, clicks: jax.vmap(lambda click: front_most(sprites, click))(clicks))
+    under_click = jax.vmap(lambda sprites, clicks: jax.vmap(lambda click: front_most_at(sprites, click))(clicks))
     struck = np.asarray(jax.jit(under_click)(states.sprites, actions[..., :2]))
     distance = np.linalg.norm(u[:, :, None, :2] - np.asarray(states.sprites.position)[:, None], axis=-1)
     nearest = np.where(np.asarray(states.sprites.alive)[:, None], distance, np.inf).argmin(axis=-1)
@@ -140,7 +140,7 @@ def clicks_of(policy, seed: int) -> tuple[float, float, float]:
     """The share of clicks near a thing, the share of things clicked near, and how far mean motions are off centre."""
     scene_key, sample_key = jax.random.split(jax.random.key(seed))
     slots = scenes(scene_key, 200)
-    drawn = eqx.filter_jit(policy.sample)(jnp.repeat(slots, 64, axis=0), 4, sample_key)
+    drawn = eqx.filter_jit(policy.sample)(jnp.repeat(slots, 64, axis=0), sample_key)
     actions, slots = np.asarray(drawn).reshape(200, 64, 4), np.asarray(slots)
     offset = np.abs(actions[:, :, None, :2] - (slots[:, None, :2, :2] + 2.0) / 4.0).max(-1)  # [B, P, things]
     near = offset < 0.1
@@ -148,16 +148,16 @@ def clicks_of(policy, seed: int) -> tuple[float, float, float]:
     return float(near.any(-1).mean()), float(near.any(1).mean()), motion
 
 
-def curious(seed: int) -> tuple[Exploration, Exploration]:
+def curious(seed: int) -> tuple[Deformation, Deformation]:
     """A policy before and after 1,500 updates."""
-    policy = first = make_policy(ExplorationConfig(net="slots", motion_cost=100.0), SIZES, jax.random.key(seed))
+    policy = first = make_policy(ExplorationConfig(net="per_slot", motion_cost=100.0), SIZES, jax.random.key(seed))
     optimiser = optax.adam(2e-3)
 
     @eqx.filter_jit
     def step(policy, state, key):
         scene_key, loss_key = jax.random.split(key)
         slots = scenes(scene_key, 64)
-        gradients = eqx.filter_grad(lambda p: p.loss(Surprise(), slots, 4, loss_key, 5.0)[0])(policy)
+        gradients = eqx.filter_grad(lambda p: p.loss(Surprise(), slots, loss_key, click_cost=5.0)[0])(policy)
         updates, state = optimiser.update(gradients, state)
         return eqx.apply_updates(policy, updates), state
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import special, stats
+import scipy
 
 from cobra_rl import spriteworld
 from cobra_rl.config import VISION
@@ -17,9 +17,8 @@ from cobra_rl.models.component import BroadcastDecoder
 from cobra_rl.models.monet import Monet, MonetConfig
 from cobra_rl.models.nets import space_to_depth
 from cobra_rl.models.vision import PLACE, LossWeights
-from cobra_rl.worlds import load_world
+from cobra_rl.runs.worlds import load_world
 
-KEY = jax.random.key(0)  # keys are values: nothing that a test draws changes what another draws
 SMALL = {
     "scope": dataclasses.replace(
         MonetConfig(), size=32, slots=3, attention_channels=(4, 4), attention_mlp=8, encoder_hidden=8, decoder_width=4
@@ -33,13 +32,13 @@ first_frames = jax.jit(lambda keys: jax.lax.map(lambda key: spriteworld.make("ex
 
 
 def images(count: int = 2, size: int = 64):
-    frames = first_frames(jax.random.split(KEY, count))
+    frames = first_frames(jax.random.split(jax.random.key(0), count))
     return frames[:, :: 64 // size, :: 64 // size]
 
 
 @pytest.fixture(scope="module", params=list(SMALL))
 def model(request):
-    return eqx.filter_jit(Monet)(SMALL[request.param], KEY)
+    return eqx.filter_jit(Monet)(SMALL[request.param], jax.random.key(0))
 
 
 def test_shapes_and_masks(model):
@@ -58,7 +57,7 @@ def test_shapes_and_masks(model):
 
 
 def test_a_slot_is_decoded_without_regard_to_its_place(model):
-    slots = jax.random.normal(KEY, (1, model.config.slots, model.config.latents))
+    slots = jax.random.normal(jax.random.key(0), (1, model.config.slots, model.config.latents))
     decoded, turned = model.decode(slots), model.decode(slots[:, ::-1])
     np.testing.assert_allclose(decoded.image, turned.image, atol=1e-5)
     np.testing.assert_allclose(decoded.masks, turned.masks[:, ::-1], atol=1e-5)
@@ -68,10 +67,10 @@ def test_the_loss_is_its_formula(model):
     """The three terms, from the model's own masks, posteriors and drawings, in plain NumPy."""
     config = model.config
     frames = images(3, config.size)
-    total, metrics = eqx.filter_jit(type(model).loss)(model, frames, KEY, LossWeights(0.3, 0.7))
+    total, metrics = eqx.filter_jit(type(model).loss)(model, frames, jax.random.key(0), LossWeights(0.3, 0.7))
 
     x = np.asarray(frames) / 255.0 * np.array(config.rgb_scale)
-    seed_key, *noise_keys = jax.random.split(KEY, config.slots + 1)
+    seed_key, *noise_keys = jax.random.split(jax.random.key(0), config.slots + 1)
     attend, encode, decode = map(eqx.filter_jit, (model.attention, model.encoder, model.decoder))
     log_masks = np.asarray(attend(jnp.asarray(x, jnp.float32), config.slots, seed_key), np.float64)
     log_likelihood, logits, kl_latents = [], [], 0.0
@@ -82,13 +81,13 @@ def test_the_loss_is_its_formula(model):
         noise = np.asarray(jax.random.normal(noise_keys[k], mean.shape))
         component, logit = decode(jnp.asarray(mean + np.exp(log_var / 2) * noise, jnp.float32))
         sigma = 0.08 if k == 0 else 0.15
-        log_likelihood.append(stats.norm.logpdf(x, np.asarray(component), sigma).sum(-1))
+        log_likelihood.append(scipy.stats.norm.logpdf(x, np.asarray(component), sigma).sum(-1))
         logits.append(np.asarray(logit, np.float64))
         kl_latents += 0.5 * (np.exp(log_var) + mean**2 - 1 - log_var).sum(-1)
-    mixture = special.logsumexp(log_masks + np.stack(log_likelihood, 1), axis=1)
-    prior = special.log_softmax(np.stack(logits, 1), axis=1)
+    mixture = scipy.special.logsumexp(log_masks + np.stack(log_likelihood, 1), axis=1)
+    prior = scipy.special.log_softmax(np.stack(logits, 1), axis=1)
     nll = -mixture.sum((1, 2)).mean()
-    kl_masks = special.rel_entr(np.exp(log_masks), np.exp(prior)).sum((1, 2, 3)).mean()
+    kl_masks = scipy.special.rel_entr(np.exp(log_masks), np.exp(prior)).sum((1, 2, 3)).mean()
     np.testing.assert_allclose(metrics["nll"], nll, rtol=1e-4)
     np.testing.assert_allclose(metrics["kl_latents"], kl_latents.mean(), rtol=1e-4)
     np.testing.assert_allclose(metrics["kl_masks"], kl_masks, rtol=1e-3)
@@ -97,7 +96,7 @@ def test_the_loss_is_its_formula(model):
 
 def test_every_weight_learns(model):
     frames = images(4, model.config.size)
-    gradients = eqx.filter_jit(eqx.filter_grad(lambda m: m.loss(frames, KEY, LossWeights())[0]))(model)
+    gradients = eqx.filter_jit(eqx.filter_grad(lambda m: m.loss(frames, jax.random.key(0), LossWeights())[0]))(model)
     for path, leaf in jax.tree_util.tree_leaves_with_path(gradients):
         assert np.isfinite(leaf).all()
         if ".border" in jax.tree_util.keystr(path):
@@ -107,7 +106,7 @@ def test_every_weight_learns(model):
 
 def test_seeds_lie_where_the_scope_is():
     scope = jnp.zeros((2, 64, 64)).at[0, 20:30, 40:50].set(1.0).at[1, 5:12, 3:9].set(0.9)
-    for key in (None, KEY):
+    for key in (None, jax.random.key(0)):
         seed = np.asarray(attention.pick_seed(scope, key))
         assert 20 <= seed[0, 0] < 30
         assert 40 <= seed[0, 1] < 50
@@ -119,7 +118,7 @@ def test_seeds_lie_where_the_scope_is():
 
 
 def test_a_glimpse_takes_nothing_outside_its_window():
-    model = eqx.filter_jit(Monet)(SMALL["seeded"], KEY)
+    model = eqx.filter_jit(Monet)(SMALL["seeded"], jax.random.key(0))
     x = jnp.zeros((1, 64, 64, 3)).at[0, 10, 10].set(1.0)
     scope = jnp.zeros((1, 64, 64)).at[0, 8:13, 8:13].set(1.0)
     logit = np.asarray(eqx.filter_jit(model.attention._glimpse)(x, scope, None))[0]
@@ -134,7 +133,8 @@ def test_to_stop_when_nothing_is_left_to_see_changes_nothing(most):
     """Beside the recurrence with all its glimpses, written out, in scenes with few sprites; the last slot is empty."""
     vision = load_world().vision
     attend, slots, env = vision.attention, vision.config.slots, fewer_sprites(spriteworld.make("exploration"), most)
-    frames = jax.jit(lambda keys: jax.lax.map(lambda key: env.draw(env.initial(key)), keys))(jax.random.split(KEY, 4))
+    keys = jax.random.split(jax.random.key(0), 4)
+    frames = jax.jit(lambda keys: jax.lax.map(lambda key: env.draw(env.initial(key)), keys))(keys)
     x = vision._preprocess(frames)
     logit = attend.background(space_to_depth(x, 2))
     log_masks, log_scope, take = [jax.nn.log_sigmoid(logit)], jax.nn.log_sigmoid(-logit), eqx.filter_jit(attend._take)
@@ -167,7 +167,7 @@ def test_the_paper_preset_is_the_papers():
 
 def test_the_paper_preset_is_monet_block_by_block():
     """Appendix B of Burgess et al. 2019, with COBRA's three layers in the decoder and eight latents."""
-    model = eqx.filter_eval_shape(Monet, VISION["paper"].model, KEY)
+    model = eqx.filter_eval_shape(Monet, VISION["paper"].model, jax.random.key(0))
     assert isinstance(model.attention, attention.ScopeAttention)
     unet = model.attention.unet
     assert [block.kernel.shape for block in unet.down] == [
@@ -190,9 +190,9 @@ def test_the_paper_preset_is_monet_block_by_block():
 @pytest.mark.parametrize("layers", [1, 3])
 def test_monets_decoder_is_the_plain_formula(layers):
     """Latents are put at every pixel of a canvas beside its coordinates, and convolutions do without padding."""
-    decoder = BroadcastDecoder(8, 5, 6, layers, KEY)
+    decoder = BroadcastDecoder(8, 5, jax.random.key(0), width=6, layers=layers)
     decoder = eqx.tree_at(lambda net: net.layers[0].bias, decoder, jnp.arange(6) / 10)
-    z = jax.random.normal(KEY, (3, 5))
+    z = jax.random.normal(jax.random.key(0), (3, 5))
     side = 8 + 2 * layers
     x, y = np.meshgrid(np.linspace(-1, 1, side), np.linspace(1, -1, side))
     latents = np.broadcast_to(np.asarray(z)[:, None, None], (3, side, side, 5))

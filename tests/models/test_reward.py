@@ -8,14 +8,14 @@ import optax
 import pytest
 
 from cobra_rl.agents import cobra
-from cobra_rl.bounds import from_json
+from cobra_rl.bounds import from_json, to_json
+from cobra_rl.collect.transition import Transition
 from cobra_rl.models import reward
-from cobra_rl.models.reward import ObjectConfig, RelationConfig, RewardConfig, Step
-from cobra_rl.models.transition import Imagined, Sizes, Transition, TransitionConfig
-from cobra_rl.runtime.typed import to_json
+from cobra_rl.models.reward import ObjectConfig, RelationConfig, RewardConfig
+from cobra_rl.models.transition import Imagined, Sizes, SlotTransition, TransitionConfig
 
-CONFIG = RelationConfig(pair=(16, 12), whole=(8,))
-OBJECTS = ObjectConfig(pair=(16, 12), thing=(8,))
+CONFIG = RelationConfig(pair_layers=(16, 12), global_layers=(8,))
+OBJECTS = ObjectConfig(pair_layers=(16, 12), object_layers=(8,))
 make_reward = eqx.filter_jit(cobra.make_reward)  # one program, not one for each operation
 predict = eqx.filter_jit(lambda model, slots: model(slots))
 PAIRS = [(i, j) for i in range(4) for j in range(i + 1, 4)]
@@ -31,16 +31,20 @@ def test_the_relation_network_is_that_of_the_paper():
     model = make_reward(CONFIG, 8, jax.random.key(0))
     slots = np.asarray(jax.random.normal(jax.random.key(1), (5, 4, 8)))
     pairs = (np.concatenate([slots[:, i], slots[:, j]], axis=1) for i, j in PAIRS)
-    total = sum(np.maximum(mlp(model.pair, pair), 0.0) for pair in pairs)
-    np.testing.assert_allclose(predict(model, jnp.asarray(slots)), mlp(model.whole, total)[:, 0], rtol=1e-4, atol=1e-5)
+    total = sum(np.maximum(mlp(model.pair_net, pair), 0.0) for pair in pairs)
+    np.testing.assert_allclose(
+        predict(model, jnp.asarray(slots)), mlp(model.global_net, total)[:, 0], rtol=1e-4, atol=1e-5
+    )
 
 
 def parts(model, slots):
     """The two sums of our predictor, written out."""
     square = np.sum(slots**2, axis=-1)
     weight = square / (1.0 + square)
-    things = sum(weight[:, k] * mlp(model.thing, slots[:, k])[:, 0] for k in range(4))
-    pairs = (weight[:, i] * weight[:, j] * mlp(model.pair, np.abs(slots[:, i] - slots[:, j]))[:, 0] for i, j in PAIRS)
+    things = sum(weight[:, k] * mlp(model.object_net, slots[:, k])[:, 0] for k in range(4))
+    pairs = (
+        weight[:, i] * weight[:, j] * mlp(model.pair_net, np.abs(slots[:, i] - slots[:, j]))[:, 0] for i, j in PAIRS
+    )
     return things, sum(pairs)
 
 
@@ -56,7 +60,9 @@ def test_its_loss_has_costs_of_what_pairs_say_and_of_latents_that_are_read():
     slots, r = np.array(jax.random.normal(jax.random.key(1), (5, 4, 8))), np.arange(5.0)
     things, pairs = parts(model, slots)
     loss, _ = eqx.filter_jit(lambda model, *batch: model.loss(*batch))(model, jnp.asarray(slots), jnp.asarray(r))
-    read = sum(np.linalg.norm(np.asarray(net.layers[0].weight), axis=1).sum() for net in (model.thing, model.pair))
+    read = sum(
+        np.linalg.norm(np.asarray(net.layers[0].weight), axis=1).sum() for net in (model.object_net, model.pair_net)
+    )
     costs = OBJECTS.pair_cost * np.mean(np.abs(pairs)) + OBJECTS.latent_cost * read
     expected = np.mean((things + pairs - r) ** 2) + costs
     np.testing.assert_allclose(loss, expected, rtol=1e-5)
@@ -71,13 +77,15 @@ def test_ours_is_worth_the_same_in_any_order():
 @pytest.mark.parametrize("last", [0.0, 1.0])  # where the last slot is empty in all scenes, it is left out
 def test_empty_slots_add_nothing(last):
     model = make_reward(OBJECTS, 8, jax.random.key(0))
-    slots = jax.random.normal(jax.random.key(1), (5, 7, 8)).at[:, reward.FEW :].set(0.0).at[0, -1, 0].set(last)
-    few = jnp.concatenate([slots[:, : reward.FEW], slots[:, -1:]], axis=1)[:, : reward.FEW + int(last)]
+    slots = jax.random.normal(jax.random.key(1), (5, 7, 8)).at[:, reward.COMMON_SLOTS :].set(0.0).at[0, -1, 0].set(last)
+    few = jnp.concatenate([slots[:, : reward.COMMON_SLOTS], slots[:, -1:]], axis=1)[
+        :, : reward.COMMON_SLOTS + int(last)
+    ]
     np.testing.assert_allclose(predict(model, slots), predict(model, few), rtol=1e-4, atol=1e-5)
 
 
 def test_a_predictor_that_nobody_registered_is_refused():
-    with pytest.raises(ValueError, match=r"No model is registered for RewardConfig.*ObjectConfig"):
+    with pytest.raises(ValueError, match=r"RewardConfig belongs to no reward; there are relation, object"):
         make_reward(RewardConfig(), 8, jax.random.key(0))
 
 
@@ -95,23 +103,23 @@ def test_the_reward_loss_is_the_mean_squared_error():
 
 def test_the_value_loss_is_the_three_of_the_paper():
     model = make_reward(CONFIG, 8, jax.random.key(0))
-    transition = Transition(TransitionConfig(hidden=(8,)), Sizes(4, 8, 4, 64), None, jax.random.key(1))
+    transition = SlotTransition(TransitionConfig(hidden=(8,)), Sizes(4, 8, 4, 64), None, jax.random.key(1))
     keys = jax.random.split(jax.random.key(2), 3)
-    batch = Step(
-        slots=jax.random.normal(keys[0], (5, 4, 8)),
-        reward=jnp.array([0.0, 0.5, 0.0, -1.0, 0.0]),
+    batch = Transition(
+        observation=jax.random.normal(keys[0], (5, 4, 8)),
+        reward_before=jnp.array([0.0, 0.5, 0.0, -1.0, 0.0]),
         action=jax.random.uniform(keys[1], (5, 4)),
-        next_slots=jax.random.normal(keys[2], (5, 4, 8)),
-        next_reward=jnp.array([0.5, 1.0, 0.0, 0.0, 2.0]),
-        ended=jnp.array([False, True, False, False, True]),
+        next_observation=jax.random.normal(keys[2], (5, 4, 8)),
+        reward=jnp.array([0.5, 1.0, 0.0, 0.0, 2.0]),
+        terminated=jnp.array([False, True, False, False, True]),
     )
-    v, following = (np.asarray(predict(model, slots)) for slots in (batch.slots, batch.next_slots))
-    imagined = np.asarray(predict(model, eqx.filter_jit(transition)(batch.slots, batch.action).slots))
-    r, after, ended = (np.asarray(part) for part in (batch.reward, batch.next_reward, batch.ended))
+    v, following = (np.asarray(predict(model, slots)) for slots in (batch.observation, batch.next_observation))
+    imagined = np.asarray(predict(model, eqx.filter_jit(transition)(batch.observation, batch.action).slots))
+    r, after, ended = (np.asarray(part) for part in (batch.reward_before, batch.reward, batch.terminated))
     expected = [np.mean((r + 0.9 * np.where(ended, after, there) - v) ** 2) for there in (following, imagined)]
     expected[0] += np.mean(ended * (after - following) ** 2)  # the last scenes' own TD error
     expected.append(np.mean((following - imagined) ** 2))
-    total, metrics = eqx.filter_jit(reward.value_loss)(model, model, transition, batch, 0.9)
+    total, metrics = eqx.filter_jit(reward.value_loss)(model, model, transition, batch=batch, discount=0.9)
     np.testing.assert_allclose([metrics[n] for n in ("td", "td_imagined", "consistency")], expected, rtol=1e-4)
     np.testing.assert_allclose(total, sum(expected), rtol=1e-4)
 
@@ -146,7 +154,9 @@ def unexplained(config: RewardConfig, seed: int) -> float:
     return float(np.mean((predict(model, slots) - truth) ** 2) / np.var(truth))
 
 
-@pytest.mark.parametrize("config", [RelationConfig(pair=(64, 64), whole=(64,)), ObjectConfig(thing=(64, 64))])
+@pytest.mark.parametrize(
+    "config", [RelationConfig(pair_layers=(64, 64), global_layers=(64,)), ObjectConfig(object_layers=(64, 64))]
+)
 def test_it_learns_a_reward_that_it_can_express(config):
     assert unexplained(config, seed=0) < 0.1
 
@@ -162,9 +172,16 @@ def values_on_a_chain(seed: int, length: int, discount: float):
 
     def loss(model, target, key):
         state = jax.random.randint(key, (32,), 0, length - 1)
-        last, none = state == length - 2, jnp.zeros(32)
-        batch = Step(scene(state), none, jnp.zeros((32, 4)), scene(state + 1), last.astype(jnp.float32), last)
-        return reward.value_loss(model, target, transition, batch, discount)[0]
+        last = state == length - 2
+        batch = Transition(
+            scene(state),
+            jnp.zeros((32, 4)),
+            scene(state + 1),
+            reward=last.astype(jnp.float32),
+            reward_before=jnp.zeros(32),
+            terminated=last,
+        )
+        return reward.value_loss(model, target, transition, batch=batch, discount=discount)[0]
 
     model = fitted(make_reward(CONFIG, 8, jax.random.key(seed)), loss, 1500, seed)
     return np.asarray(predict(model, scene(jnp.arange(length))))
@@ -180,7 +197,7 @@ def test_ours_learns_which_latents_matter():
     """The reward of `scenes` is about latents 0 to 2 of 8."""
     model = make_reward(OBJECTS, 8, jax.random.key(0))
     model = fitted(model, lambda m, _, key: m.loss(*scenes(key, 64))[0], 2500, 0)
-    weight = np.linalg.norm(np.asarray(model.thing.layers[0].weight), axis=1)
+    weight = np.linalg.norm(np.asarray(model.object_net.layers[0].weight), axis=1)
     assert weight[3:].max() < 0.1 * weight[:3].min()  # 0.03 times; without the cost 0.25 times
 
 
@@ -191,6 +208,6 @@ def test_small_rewards_do_not_silence_all_latents():
         slots, reward = scenes(key, 64)
         return model.loss(slots, 0.01 * reward, 1e-4 * jnp.var(reward))[0]
 
-    model = fitted(make_reward(ObjectConfig(thing=(64, 64)), 8, jax.random.key(0)), loss, 2500, 0)
+    model = fitted(make_reward(ObjectConfig(object_layers=(64, 64)), 8, jax.random.key(0)), loss, 2500, 0)
     slots, truth = jax.jit(scenes, static_argnums=1)(jax.random.key(200), 1000)
     assert np.mean((predict(model, slots) - 0.01 * truth) ** 2) < 0.7 * np.var(0.01 * truth)

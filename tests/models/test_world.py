@@ -25,7 +25,7 @@ PAPER = MonetConfig(attention_channels=(4, 4), attention_mlp=8, encoder_hidden=8
 CENTRED = dataclasses.replace(VISION["debug"].model, encoder_window=24)  # V_enc and V_dec agree on the latents of PLACE
 
 
-def build(vision, action: int, transition: TransitionConfig, net: str = "slots") -> WorldModel:
+def build(vision, action: int, transition: TransitionConfig, net: str = "per_slot") -> WorldModel:
     model, exploration = untrained(lambda key: make_vision(vision, key)), ExplorationConfig(net=net, hidden=(8,))
     return WorldModel(
         model,
@@ -101,8 +101,8 @@ def test_the_shipped_slots_are_where_the_sprites_are():
 @pytest.mark.parametrize(
     ("vision", "transition", "net", "action"),
     [
-        (dataclasses.replace(PAPER, slots=5, latents=16, size=32), TransitionConfig(hidden=(8,)), "whole", 3),
-        (dataclasses.replace(CENTRED, slots=5, latents=16, size=32), LawConfig(hidden=(8,), law=4), "slots", 3),
+        (dataclasses.replace(PAPER, slots=5, latents=16, size=32), TransitionConfig(hidden=(8,)), "joint", 3),
+        (dataclasses.replace(CENTRED, slots=5, latents=16, size=32), LawConfig(hidden=(8,), law=4), "per_slot", 3),
     ],
     ids=["paper", "law"],
 )
@@ -127,7 +127,7 @@ def test_a_world_of_other_sizes(vision, transition, net, action):
     assert world.deform(slots, actions).shape == (2, action)
     assert world.deform(slots[0], actions[0]).shape == (action,)
     assert world.pixel_error(slots, images).shape == (2,)
-    predictor = make_reward(ObjectConfig(pair=(8,), thing=(8,)), M, jax.random.key(2))
+    predictor = make_reward(ObjectConfig(pair_layers=(8,), object_layers=(8,)), M, jax.random.key(2))
     assert predictor(imagined.slots).shape == (2,)
 
 
@@ -137,7 +137,7 @@ def test_a_law_on_a_vision_without_places_is_refused():
 
 
 def test_a_vision_that_nobody_registered_is_refused():
-    with pytest.raises(ValueError, match=r"No model is registered for VisionModelConfig.*MonetConfig"):
+    with pytest.raises(ValueError, match=r"VisionModelConfig belongs to no vision; there are monet"):
         make_vision(VisionModelConfig(), jax.random.key(0))
 
 

@@ -8,16 +8,18 @@ import numpy as np
 import pytest
 
 from cobra_rl import cli
-from cobra_rl.config import BASELINE
+from cobra_rl.agents.mpo import Mpo
+from cobra_rl.collect.actors import LocalActors
+from cobra_rl.config import MPO
 from cobra_rl.environments import Problem
-from cobra_rl.phases import solving
-from cobra_rl.phases.baseline import BaselinePhase, prepare_baseline
-from cobra_rl.runtime.actors import LocalActors
-from cobra_rl.runtime.folder import OtherRun
-from cobra_rl.show.figures import tasks
+from cobra_rl.phases.task import TaskPhase
+from cobra_rl.reporting.figures import tasks
+from cobra_rl.runs import task as task_runs
+from cobra_rl.runs.folder import OtherRun
+from cobra_rl.runs.task import prepare
 
 TASK = "goal_finding_new_shape"
-RAW = BASELINE["debug"]
+RAW = MPO["debug"]
 STEPS, CHUNK = 80, 10
 
 
@@ -48,9 +50,9 @@ class Chunks:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """What is slow to compile, and not asked about here."""
-    monkeypatch.setattr(solving, "context", lambda *_: {})
-    monkeypatch.setattr(solving, "greedy_scores", lambda *_: {"success_train": 0.5, "success_test": 0.5})
-    monkeypatch.setattr(solving, "normalised_reward", lambda *_: {})
+    monkeypatch.setattr(task_runs, "reference_scores", lambda *_, **__: {})
+    monkeypatch.setattr(task_runs, "greedy_scores", lambda *_, **__: {"success_train": 0.5, "success_test": 0.5})
+    monkeypatch.setattr(task_runs, "normalised_reward", lambda *_: {})
 
 
 def asked(folder, made, check_every=0, **options):
@@ -61,7 +63,7 @@ def asked(folder, made, check_every=0, **options):
         return made[-1]
 
     options_of_run = {"steps": STEPS, "final": 2, "check_every": check_every, "make_actors": make_actors}
-    return prepare_baseline(RAW, Problem(TASK), folder, **options_of_run)
+    return prepare(RAW, Problem(TASK), folder, **options_of_run)
 
 
 def lines(folder):
@@ -81,21 +83,22 @@ def test_actors_play_no_more_than_was_asked_for_and_get_the_newest_policy(tmp_pa
 
 
 def test_checks_come_when_they_are_due_though_several_chunks_come_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(BaselinePhase, "_greedy_success", lambda *_: 0.5)
+    monkeypatch.setattr(TaskPhase, "_greedy_success", lambda *_: 0.5)
     (row,) = asked(tmp_path, [], check_every=30).solve()["seeds"]
-    assert row["checks"] == [[30, 0.5], [60, 0.5]]
+    assert row["checks"] == [[40, 0.5], [60, 0.5]]
 
 
 def test_as_much_is_learnt_from_what_actors_send_as_from_what_is_played_here(tmp_path):
-    phase = asked(tmp_path, []).phase(0, "")
-    state, sizes, updates = phase.init(), [], []
-    for step in range(STEPS // RAW.envs):
-        state, metrics = phase.step(state, step)
-        sizes.append(int(state.memory.size))
+    run = asked(tmp_path, [])
+    learner = Mpo(RAW).with_actors(run.make_actors, run.train_env, None, 0)
+    state, sizes, updates = learner.begin(run.train_env, None, [0]), [], []
+    for _ in range(STEPS // RAW.envs):
+        state, outcome, metrics = learner.step(run.train_env, None, state)
+        sizes.append(int(state.replay.size))
         updates.append("td" in metrics)
-        assert {"success", "episodes", "env_steps"} <= metrics.keys()
+        assert outcome.done.shape[1] in (0, 2 * CHUNK)
     assert sizes[:6] == [20, 20, 20, 20, 20, 40]  # 20 steps at a time, for 4, 8, ... 24 that are due
-    assert updates == [(step + 1) * RAW.envs >= RAW.first for step in range(STEPS // RAW.envs)]
+    assert updates == [(step + 1) * RAW.envs >= RAW.warmup_steps for step in range(STEPS // RAW.envs)]
     ratio = np.diff([0, *(int((step + 1) * RAW.envs * RAW.replay_ratio / RAW.batch) for step in range(20))])
     assert int(ratio.sum()) == STEPS * RAW.replay_ratio / RAW.batch
 
@@ -113,7 +116,7 @@ def test_a_run_whose_actors_fail_for_good_is_saved_and_goes_on(tmp_path):
 def test_a_folder_of_actors_is_not_continued_without_them(tmp_path):
     asked(tmp_path, []).solve()
     with pytest.raises(OtherRun, match="actors: ray, now local"):
-        prepare_baseline(RAW, Problem(TASK), tmp_path, steps=STEPS, final=2).solve()
+        prepare(RAW, Problem(TASK), tmp_path, steps=STEPS, final=2).solve()
 
 
 def test_options_of_actors_that_contradict_each_other_are_refused(capsys):
@@ -127,7 +130,7 @@ def test_options_of_actors_that_contradict_each_other_are_refused(capsys):
 
 
 def test_ray_actors_collect_for_a_baseline_that_encodes(tmp_path, debug_world, monkeypatch, capsys):
-    ray = pytest.importorskip("ray")
+    ray = pytest.importorskip("cobra_rl.collect.ray_start").ray
     monkeypatch.setattr(tasks, "FILM_FRAMES", 3)
     out, kind = tmp_path / "run", ["--features", "slots", "--policy", "deformed", "--world", str(debug_world)]
     budget = ["--preset", "debug", "--steps", "120", "--final", "2", "--config.capacity", "128"]
@@ -144,13 +147,13 @@ def test_ray_actors_collect_for_a_baseline_that_encodes(tmp_path, debug_world, m
 
 
 def test_the_networks_of_the_other_features_are_refused(capsys):
-    for features, option in (("pixels", "slot-actor"), ("slots", "hidden")):
+    for features, option in (("pixels", "actor-slot-layers"), ("slots", "hidden")):
         with pytest.raises(SystemExit):
             cli.main(["baseline", TASK, "--features", features, f"--config.networks.{option}", "32"])
         assert f"--config.networks.{option} is of no use with --features {features}" in capsys.readouterr().err
 
 
 def test_a_world_that_would_not_be_used_is_refused(debug_world, tmp_path):
-    with pytest.raises(ValueError, match="MPO raw uses no world model"):
-        prepare_baseline(RAW, Problem(TASK), tmp_path, world_folder=debug_world)
-    assert dataclasses.replace(RAW, policy="deformed").uses_world
+    with pytest.raises(ValueError, match="mpo_raw uses no world model; leave --world out"):
+        prepare(RAW, Problem(TASK), tmp_path, world_folder=debug_world)
+    assert Mpo(dataclasses.replace(RAW, policy="deformed")).uses_world

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from cobra_rl.agents.model_free import render
-from cobra_rl.config import BASELINE, BASELINES
-from cobra_rl.environments import Problem
-from cobra_rl.phases.baseline import prepare_baseline
-from cobra_rl.spriteworld import Spriteworld
+from cobra_rl.agents.mpo import Mpo
+from cobra_rl.config import BASELINES, MPO
+from cobra_rl.runs.worlds import load_world
+from cobra_rl.spriteworld import Spriteworld, make
 
-QUADRANT = [dataclasses.replace(BASELINE["debug"], features=seen, policy=done) for seen, done in BASELINES]
+QUADRANT = [dataclasses.replace(MPO["debug"], features=seen, policy=done) for seen, done in BASELINES]
 
 
 class Recorded(NamedTuple):
@@ -42,36 +42,36 @@ class Recorder:
 
 
 class Steps(NamedTuple):
-    phase: Any
+    learner: Mpo
+    env: Recorder
+    world: Any
     states: list  # the first, and one after each step; arrays of NumPy, for steps give their state away
     metrics: list
 
 
 def copied(state):
-    arrays = eqx.filter((state.agent, state.memory), eqx.is_array)
-    agent, memory = jax.tree.map(np.array, arrays)
-    return state._replace(agent=agent, memory=memory)
+    agent, replay = jax.tree.map(np.array, eqx.filter((state.agent, state.replay), eqx.is_array))
+    return state._replace(agent=agent, replay=replay)
 
 
 @pytest.fixture(scope="module", params=QUADRANT, ids=lambda config: config.name)
-def steps(request, debug_world, tmp_path_factory):
-    folder, problem = tmp_path_factory.mktemp("run"), Problem("goal_finding_new_shape")
-    world = debug_world if request.param.uses_world else None
-    phase = prepare_baseline(request.param, problem, folder, world_folder=world).phase(0, "")
-    phase.env = Recorder(phase.env)
-    state, metrics = phase.init(), []
+def steps(request, debug_world):
+    learner = Mpo(request.param)
+    world = load_world(debug_world) if learner.uses_world else None
+    env = Recorder(make("goal_finding_new_shape"))
+    state, metrics = learner.begin(env, world, [0]), []
     states = [copied(state)]
-    for step in range(2):  # of four environments: learning begins with the second
-        state, found = phase.step(state, step)
+    for _ in range(2):  # of four environments: learning begins with the second
+        state, _, found = learner.step(env, world, state)
         states.append(copied(state))
         metrics.append(found)
-    return Steps(phase, states, metrics)
+    return Steps(learner, env, world, states, metrics)
 
 
 def test_steps_fill_the_replay_and_then_teach(steps):
     fresh, first, second = steps.states
-    assert [int(state.memory.size) for state in steps.states] == [0, 4, 8]
-    assert [metrics["env_steps"] for metrics in steps.metrics] == [4, 8]
+    assert [int(state.replay.size) for state in steps.states] == [0, 4, 8]
+    assert [int(state.env_steps) for state in steps.states] == [0, 4, 8]
     assert all(np.isfinite(value).all() for metrics in steps.metrics for value in metrics.values())
     assert "td" not in steps.metrics[0]
     assert {"td", "value", "temperature", "kl_mean", "kl_scale", "scale"} <= steps.metrics[1].keys()
@@ -84,10 +84,10 @@ def test_steps_fill_the_replay_and_then_teach(steps):
 
 
 def test_the_replay_holds_what_was_seen_before_and_after_each_step(steps):
-    kept = steps.states[-1].memory.items
+    kept = steps.states[-1].replay.items
     for number in range(2):
         before, after = (
-            state.acting.slots if steps.phase.agent.config.features == "slots" else state.acting.envs
+            state.acting.slots if steps.learner.config.features == "slots" else state.acting.envs
             for state in steps.states[number : number + 2]
         )
         rows = jax.tree.map(lambda leaf, start=4 * number: leaf[start : start + 4], kept)
@@ -98,35 +98,36 @@ def test_the_replay_holds_what_was_seen_before_and_after_each_step(steps):
 
 
 def test_slots_are_those_of_the_present_scenes(steps):
-    world = steps.phase.world
+    world = steps.world
     for state in steps.states:
         if world is None:
             assert state.acting.slots is None
             continue
-        seen = world.encode(render(steps.phase.env, state.acting.envs))
+        seen = world.encode(render(steps.env, state.acting.envs))
         np.testing.assert_allclose(state.acting.slots, seen, rtol=1e-4, atol=1e-5)
 
 
 def test_the_replay_holds_the_policys_action_and_the_environment_gets_the_deformed_one(steps):
-    phase, (before, after, _) = steps.phase, steps.states
-    chosen, done = after.memory.items.action[:4], np.asarray(after.acting.envs.action)
+    before, after, _ = steps.states
+    chosen, done = after.replay.items.action[:4], np.asarray(after.acting.envs.action)
     assert chosen.std() > 0.1  # sampled with a scale of 0.3
-    if phase.agent.config.policy == "raw":
+    if steps.learner.config.policy == "raw":
         np.testing.assert_array_equal(done, chosen)
     else:
-        np.testing.assert_allclose(done, phase.world.deform(before.acting.slots, chosen), atol=1e-5)
+        np.testing.assert_allclose(done, steps.world.deform(before.acting.slots, chosen), atol=1e-5)
         assert np.abs(done - chosen).max() > 0.01
 
 
 def test_the_greedy_policy_does_the_same_with_its_mean(steps):
-    phase, acting = steps.phase, steps.states[0].acting
-    agent, config, world, slots = phase.init().agent, phase.agent.config, phase.world, acting.slots
+    learner, world, acting = steps.learner, steps.world, steps.states[0].acting
+    agent = learner.begin(steps.env, world, [0]).agent
+    config, slots = learner.config, acting.slots
     far = jnp.zeros(8).at[0].set(3.0)  # the first number of the mean is beyond 1
-    agent = eqx.tree_at(lambda agent: agent.networks.actor.whole.layers[-1].bias, agent, far)
-    images = render(phase.env, acting.envs)
-    params, keys = phase.agent.params(world, agent), jax.random.split(jax.random.key(0), 4)
+    agent = eqx.tree_at(lambda agent: agent.networks.actor.global_net.layers[-1].bias, agent, far)
+    images = render(steps.env, acting.envs)
+    params, keys = learner.params(world, agent), jax.random.split(jax.random.key(0), 4)
     mean = eqx.filter_jit(agent.networks.policy)(slots if config.features == "slots" else images).mean
     assert (mean[:, 0] > 1.0).all()
     within = jnp.clip(mean, 0.0, 1.0)
     wanted = within if config.policy == "raw" else world.deform(slots, within)
-    np.testing.assert_allclose(eqx.filter_jit(phase.agent.policy.act)(params, images, keys), wanted, atol=1e-5)
+    np.testing.assert_allclose(eqx.filter_jit(learner.policy.act)(params, images, keys), wanted, atol=1e-5)

@@ -10,9 +10,10 @@ from safetensors.numpy import load_file
 
 from cobra_rl.config import EXPLORE
 from cobra_rl.phases import explore
-from cobra_rl.runtime.run import Diverged
+from cobra_rl.runs import train
+from cobra_rl.runs.loop import Diverged
+from cobra_rl.runs.worlds import find_vision, load_world, world_sha256
 from cobra_rl.spriteworld import make
-from cobra_rl.worlds import find_vision, load_world, world_sha256
 from running import on_one_core
 
 TRAIN = ("train", "explore", "--preset", "debug")
@@ -58,7 +59,7 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_p
         def report(self, state, step):  # slow to compile, and not asked about here
             return explore.Report({})
 
-    monkeypatch.setattr(explore, "ExplorePhase", Poisoned)
+    monkeypatch.setattr(train, "ExplorePhase", Poisoned)
     with pytest.raises(Diverged, match="transition is nan at step 16; the checkpoint of step 8 is kept in"):
-        explore.train(EXPLORE["debug"], make("exploration"), find_vision(debug_vision), tmp_path)
+        train.train_explore(EXPLORE["debug"], make("exploration"), find_vision(debug_vision), tmp_path)
     assert [file.name for file in (tmp_path / "checkpoints").glob("step_*")] == ["step_00000008.safetensors.zz"]

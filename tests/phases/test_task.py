@@ -11,17 +11,21 @@ from power import power_cut
 
 import cobra_rl
 from cobra_rl import Agent, cli
-from cobra_rl.agents.base import Policy
 from cobra_rl.agents.cobra import make_reward
-from cobra_rl.config import TASK
+from cobra_rl.agents.contract import Policy
+from cobra_rl.config import COBRA, CobraConfig
 from cobra_rl.environments import Problem, SparseReward
-from cobra_rl.phases import solving
-from cobra_rl.phases.task import TaskPhase, solve
-from cobra_rl.runtime.folder import OtherRun
-from cobra_rl.runtime.run import Diverged
-from cobra_rl.show.figures import tasks
+from cobra_rl.models.planner import PlannerConfig
+from cobra_rl.phases import task as task_phase
+from cobra_rl.phases.task import TaskPhase
+from cobra_rl.reporting.figures import tasks
+from cobra_rl.reporting.runs import read_runs
+from cobra_rl.runs import task as task_runs
+from cobra_rl.runs.folder import OtherRun
+from cobra_rl.runs.loop import Diverged
+from cobra_rl.runs.task import solve
+from cobra_rl.runs.worlds import load_world
 from cobra_rl.spriteworld import EnvSpec, FindGoal, SpriteDistribution, Spriteworld, make
-from cobra_rl.worlds import load_world
 
 PROBLEM, STEPS = Problem("goal_finding_new_shape"), 44
 
@@ -29,17 +33,17 @@ PROBLEM, STEPS = Problem("goal_finding_new_shape"), 44
 @pytest.fixture
 def quick(monkeypatch):
     """What is slow to compile, and not asked about in most tests here."""
-    monkeypatch.setattr(TaskPhase, "save_every", 10)
-    monkeypatch.setattr(solving, "context", lambda *_: {})
-    monkeypatch.setattr(solving, "greedy_scores", lambda *_: {"success_train": 0.5, "success_test": 0.5})
-    monkeypatch.setattr(solving, "normalised_reward", lambda *_: {})
+    monkeypatch.setattr(CobraConfig, "save_every", 10)
+    monkeypatch.setattr(task_runs, "reference_scores", lambda *_, **__: {})
+    monkeypatch.setattr(task_runs, "greedy_scores", lambda *_, **__: {"success_train": 0.5, "success_test": 0.5})
+    monkeypatch.setattr(task_runs, "normalised_reward", lambda *_: {})
 
 
 @pytest.fixture(scope="module")
 def run(debug_world):
     """The arguments of a run with two seeds."""
-    world = {"world": load_world(debug_world), "world_folder": debug_world}
-    return {"config": TASK["debug"], "problem": PROBLEM, "seeds": range(2), "steps": STEPS, "final": 4, **world}
+    budget = {"seeds": range(2), "steps": STEPS, "final": 4, "side_by_side": 1}
+    return {"config": COBRA["debug"], "problem": PROBLEM, "world_folder": debug_world, **budget}
 
 
 def test_a_run_that_crashed_goes_on_as_if_it_had_not(run, quick, tmp_path, monkeypatch):
@@ -52,7 +56,7 @@ def test_a_run_that_crashed_goes_on_as_if_it_had_not(run, quick, tmp_path, monke
     assert whole["seeds"][0]["ends"] != whole["seeds"][1]["ends"] or whole["seeds"][0] != whole["seeds"][1]
     assert json.loads((tmp_path / "whole" / "result.json").read_text())["seeds"] == whole["seeds"]
     with monkeypatch.context() as idle:
-        idle.setattr(solving, "run", None)  # what has come to its end is not done again
+        idle.setattr(task_runs, "run", None)  # what has come to its end is not done again
         assert solve(folder=tmp_path / "whole", **run)["seeds"] == whole["seeds"]
 
 
@@ -71,8 +75,10 @@ def test_more_steps_and_more_seeds_add_to_a_run_exactly(run, quick, tmp_path, ca
             ValueError, match=r"once holds results of seed [01], which --first-seed and --seeds leave out"
         ):
             solve(folder=tmp_path / "once", **run | {"seeds": fewer})
-    with pytest.raises(OtherRun, match=r"other settings \(config.proposals: 8, now 9\); give another folder"):
-        solve(folder=tmp_path / "once", **run | {"config": dataclasses.replace(TASK["debug"], proposals=9)})
+    with pytest.raises(OtherRun, match=r"other settings \(config.planner.proposals: 8, now 9\); give another folder"):
+        solve(
+            folder=tmp_path / "once", **run | {"config": dataclasses.replace(COBRA["debug"], planner=PlannerConfig(9))}
+        )
     record = json.loads((tmp_path / "once" / "run.json").read_text())
     config = record["settings"]["config"]
     del config["wait_for_reward"], config["reward"]["pair_cost"]  # newer settings take their defaults, nested ones too
@@ -80,8 +86,29 @@ def test_more_steps_and_more_seeds_add_to_a_run_exactly(run, quick, tmp_path, ca
     assert solve(folder=tmp_path / "once", **run)["seeds"] == once["seeds"]
 
 
+def test_seeds_side_by_side_leave_what_seeds_one_by_one_leave(run, quick, tmp_path, capsys):
+    alone = solve(folder=tmp_path / "alone", **run)
+    with power_cut(TaskPhase, at=33):
+        solve(folder=tmp_path / "both", **run | {"side_by_side": 2})
+    assert (tmp_path / "both" / "seeds0-1" / "log.jsonl").exists()
+    both = solve(folder=tmp_path / "both", **run)  # they were begun together, and so they go on
+    assert [seed["ends"] for seed in both["seeds"]] == [seed["ends"] for seed in alone["seeds"]]
+    assert "seeds 0 to 1 side by side: resumes at step 30 of 44" in capsys.readouterr().out
+    for seed in range(2):
+        first, second = (Agent.load(tmp_path / name, seed).predictor for name in ("alone", "both"))
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-4), first, second)
+    (line,) = read_runs(tmp_path / "both")
+    assert (line.far, line.state) == ("88/88", "finished")
+    more = solve(folder=tmp_path / "both", **run | {"seeds": range(3), "steps": 50})
+    assert [seed["seed"] for seed in more["seeds"]] == [0, 1, 2]
+    assert (tmp_path / "both" / "seed2" / "log.jsonl").exists()
+    last = json.loads((tmp_path / "both" / "seeds0-1" / "log.jsonl").read_text().splitlines()[-1])
+    assert last["step"] == 50
+    assert {"success_seed0", "success_seed1"} <= last.keys()
+
+
 def test_a_run_is_loaded_with_its_own_world_and_all_its_settings(run, quick, tmp_path, debug_world):
-    config = dataclasses.replace(TASK["debug"], epsilon=0.3, weight_decay=0.1, discount=0.5)
+    config = dataclasses.replace(COBRA["debug"], epsilon=0.3, weight_decay=0.1, discount=0.5)
     folder = tmp_path / "run"
     solve(folder=folder, **run | {"config": config, "seeds": range(1), "steps": 10})
     moved = shutil.copytree(folder, tmp_path / "moved")
@@ -105,9 +132,9 @@ def test_a_run_is_loaded_with_its_own_world_and_all_its_settings(run, quick, tmp
 
 
 def cobra_shipped():
-    from cobra_rl.worlds import SHIPPED
+    from cobra_rl.runs.worlds import find_world
 
-    return SHIPPED
+    return find_world("structured")
 
 
 def test_what_is_no_run_is_refused(tmp_path):
@@ -139,7 +166,7 @@ def test_a_sparse_reward_is_that_of_success():
 
 @pytest.fixture(scope="module")
 def agent(debug_world):
-    config, world = TASK["debug"], load_world(debug_world)
+    config, world = COBRA["debug"], load_world(debug_world)
     predictor = make_reward(config.reward, world.sizes.latents, jax.random.key(2))
     return Agent(world, predictor, config, world_folder=debug_world)
 
@@ -157,7 +184,7 @@ def test_an_agent_acts_on_what_it_sees(agent):
 def test_acting_is_pure_batched_and_compiled_once_for_all_epsilons(agent):
     images = jax.random.randint(jax.random.key(0), (3, 64, 64, 3), 0, 255).astype(np.uint8)
     keys = jax.random.split(jax.random.key(1), 3)
-    from cobra_rl import agent as module
+    from cobra_rl.runs import agent as module
 
     before = agent.act_batch(images, keys, 0.1)
     compiled = module._choose._cached._cache_size()
@@ -186,7 +213,7 @@ SPEC = EnvSpec("to the left", scenes=((SQUARE,),), task=FindGoal((0.2, 0.5)), ma
 
 def test_an_own_task_is_learnt_with_all_that_a_run_has(debug_world, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(tasks, "FILM_FRAMES", 4)
-    options = {"config": TASK["debug"], "world": debug_world, "final": 2, "report": cobra_rl.report_run}
+    options = {"config": COBRA["debug"], "world": debug_world, "final": 2, "report": cobra_rl.report_run}
     agent = Agent.learn(SPEC, steps=12, folder=tmp_path, **options)
     assert "Learning to the left" in (tmp_path / "learning_curve.txt").read_text()
     assert all((tmp_path / name).stat().st_size > 1000 for name in ("learning_curve.png", "film.gif"))
@@ -204,7 +231,7 @@ def test_an_own_task_is_learnt_with_all_that_a_run_has(debug_world, tmp_path, ca
 
 @pytest.mark.parametrize("keeps", [True, False])
 def test_an_own_task_is_watched_and_evaluated_wherever_its_run_lies(keeps, quick, debug_world, tmp_path, capsys):
-    options = {"config": TASK["debug"], "world": debug_world, "final": 2}
+    options = {"config": COBRA["debug"], "world": debug_world, "final": 2}
     agent = Agent.learn(SPEC, steps=6, folder=tmp_path / "run" if keeps else None, **options)
     folder = tmp_path / "run" if keeps else agent.save(tmp_path / "run")
     moved = folder.rename(tmp_path / "moved")
@@ -221,13 +248,13 @@ def test_an_own_task_is_watched_and_evaluated_wherever_its_run_lies(keeps, quick
 
 
 def test_checks_say_from_when_on_the_greedy_agent_keeps_to_90_percent(run, quick, tmp_path, monkeypatch):
-    monkeypatch.setattr(solving, "CONFIRM", 4)
+    monkeypatch.setattr(task_phase, "CONFIRM", 4)
     result = solve(folder=tmp_path, **run | {"seeds": range(1), "steps": 6, "check_every": 3})
     row = result["seeds"][0]
     assert [step for step, _ in row["checks"]] == [3, 6]
     assert all(0.0 <= success <= 1.0 for _, success in row["checks"])
     assert row["steps_to_90_kept"] is None  # it has learnt nothing
-    kept = solving._kept
+    kept = task_phase._kept
     assert kept([(25, 0.95), (50, 0.8), (75, 0.9), (100, 1.0)]) == 75
     assert kept([(25, 0.95), (50, 0.9)]) == 25
     assert kept([(25, 0.95), (50, 0.5)]) is None
@@ -242,7 +269,7 @@ def test_rewards_that_are_no_numbers_are_refused(debug_world, tmp_path):
 
     env = Spriteworld(dataclasses.replace(SPEC, task=Broken()))
     with pytest.raises(Diverged, match="gives rewards that are not finite"):
-        Agent.learn(env, steps=5, config=TASK["debug"], world=debug_world, folder=tmp_path, final=2)
+        Agent.learn(env, steps=5, config=COBRA["debug"], world=debug_world, folder=tmp_path, final=2)
 
 
 def test_rewards_above_the_cap_are_said(quick, debug_world, tmp_path, capsys):
@@ -252,7 +279,7 @@ def test_rewards_above_the_cap_are_said(quick, debug_world, tmp_path, capsys):
             return jax.numpy.float32(7.0), jax.numpy.bool_(False)
 
     generous = dataclasses.replace(SPEC, task=Generous())
-    config = dataclasses.replace(TASK["debug"], reward_cap=0.5)
+    config = dataclasses.replace(COBRA["debug"], reward_cap=0.5)
     Agent.learn(generous, steps=5, config=config, world=debug_world, folder=tmp_path, final=2)
     assert "5 rewards were above config.reward_cap (0.5) and were learnt as that" in capsys.readouterr().out
     with pytest.raises(

@@ -13,10 +13,11 @@ from safetensors.numpy import load_file
 from cobra_rl.config import VISION
 from cobra_rl.environments import fewer_sprites
 from cobra_rl.phases import vision
-from cobra_rl.runtime.folder import OtherRun
-from cobra_rl.runtime.run import Diverged
+from cobra_rl.runs import train
+from cobra_rl.runs.folder import OtherRun
+from cobra_rl.runs.loop import Diverged
+from cobra_rl.runs.worlds import load_vision
 from cobra_rl.spriteworld import make
-from cobra_rl.worlds import load_vision
 from running import on_one_core
 
 TRAIN = ("train", "vision", "--preset", "debug")
@@ -72,13 +73,13 @@ def poisoned(phase_class, metric: str, after: int):
 
 
 def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_path, monkeypatch):
-    monkeypatch.setattr(vision, "VisionPhase", poisoned(vision.VisionPhase, "loss", 9))
+    monkeypatch.setattr(train, "VisionPhase", poisoned(vision.VisionPhase, "loss", 9))
     with pytest.raises(Diverged, match="loss is nan at step 16; the checkpoint of step 8 is kept in"):
-        vision.train(VISION["debug"], make("exploration"), tmp_path)
+        train.train_vision(VISION["debug"], make("exploration"), tmp_path)
     assert [file.name for file in (tmp_path / "checkpoints").glob("step_*")] == ["step_00000008.safetensors"]
     assert (tmp_path / "pictures").exists()
     with pytest.raises(OtherRun, match=r"other settings \(config.steps: 24, now 25\)"):
-        vision.train(dataclasses.replace(VISION["debug"], steps=25), make("exploration"), tmp_path)
+        train.train_vision(dataclasses.replace(VISION["debug"], steps=25), make("exploration"), tmp_path)
 
 
 def test_frames_are_those_of_random_play():
@@ -95,4 +96,4 @@ def test_frames_are_those_of_random_play():
 def test_pictures_of_another_size_are_refused_with_the_remedy(tmp_path):
     config = dataclasses.replace(VISION["debug"], model=dataclasses.replace(VISION["debug"].model, size=32))
     with pytest.raises(ValueError, match=r"64 pixels a side and .* expects 32; set --config\.model\.size 64"):
-        vision.train(config, make("exploration"), tmp_path)
+        train.train_vision(config, make("exploration"), tmp_path)

@@ -18,7 +18,7 @@ EXAMPLES = [
     {"type": "redraw", "slot": 0, "latents": [0.0] * 8},
     {"type": "curiosity"},
     {"type": "proposals"},
-    {"type": "wanted", "sprite": 0},
+    {"type": "reward_map", "sprite": 0},
     {"type": "agent", "name": "shipped:sorting", "mode": "train"},
     {"type": "act"},
     {"type": "teach", "way": "goal", "practice": "canvas", "parts": [GOAL], "resume": False},

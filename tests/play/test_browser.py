@@ -1,7 +1,7 @@
 """The page in a real browser: Debian's chromium, driven by Playwright. Skipped where there is none.
 
 One server with the shipped world serves all tests, started as a person does; any error on the console fails the test
-that caused it. What is learnt to the full, and how fast, is measured by benchmarks/play.py.
+that caused it. What is learnt to the full, and how fast, is measured by benchmarks/speed/play.py.
 """
 
 import os
@@ -31,14 +31,14 @@ def runs(tmp_path_factory):
 PLAY = """
 import sys
 from cobra_rl import cli
-from cobra_rl.play.house import House
+from cobra_rl.play.catalogue import AgentCatalogue
 
-def load(self, name, mode, really=House.load):
+def load(self, name, mode, really=AgentCatalogue.load):
     if name == "run:bug":
         raise RuntimeError("a bug")
     return really(self, name, mode)
 
-House.load = load
+AgentCatalogue.load = load
 cli.main(sys.argv[1:])
 """  # `cobra play`, with one bug
 
@@ -130,8 +130,8 @@ def test_dragging_shows_what_is_imagined_and_then_what_happened(page):
 
 
 def test_sprites_are_edited_by_hand(page):
-    page.select_option("#world-task", "sorting")
-    page.click("#world-go")
+    page.select_option("#env-task", "sorting")
+    page.click("#env-go")
     until(page, "cobra.scene.sprites.length === 2 && cobra.scene.goals.length === 5")
     page.click("#sprite-add")
     until(page, "cobra.scene.sprites.length === 3 && cobra.scene.undo > 1")

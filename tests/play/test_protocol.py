@@ -6,6 +6,7 @@ import pytest
 from fuzz import EXAMPLES, SPRITE, malformed
 
 from cobra_rl.play import protocol
+from cobra_rl.runs.worlds import agents_in
 from cobra_rl.spriteworld import hue_range
 
 
@@ -34,11 +35,28 @@ def test_names_of_runs_are_no_paths(name):
         protocol.read(json.dumps({"type": "agent", "name": f"run:{name}", "mode": "train"}))
 
 
+def test_every_agent_that_is_kept_with_a_world_can_be_chosen():
+    for name in agents_in("structured"):
+        protocol.read(json.dumps({"type": "agent", "name": f"shipped:{name}", "mode": "train"}))
+
+
 def test_a_refusal_says_what_is_wrong():
-    with pytest.raises(protocol.Refused, match="sprites: x: must be a number between 0 and 1"):
+    found = r"^The message 'arrange', sprites, x, is 2; it must be a finite number from 0.0 to 1.0\.$"
+    with pytest.raises(protocol.Refused, match=found):
         protocol.read(json.dumps({"type": "arrange", "sprites": [SPRITE | {"x": 2}]}))
     with pytest.raises(protocol.Refused, match="number"):
         protocol.read('{"type": "judge", "value": NaN}')
+    found = (
+        r"^The message 'save', name, is '../x'; it must be text that is a name of at most 40 letters, digits, - and _"
+    )
+    with pytest.raises(protocol.Refused, match=found):
+        protocol.read('{"type": "save", "name": "../x"}')
+    with pytest.raises(
+        protocol.Refused, match=r"^The message 'learn' is {}; it must be an object with the entries on\.$"
+    ):
+        protocol.read('{"type": "learn"}')
+    with pytest.raises(protocol.Refused, match=r"^The id of a message is True; it must be a whole number from 0 to "):
+        protocol.read('{"type": "look", "id": true}')
 
 
 def test_its_colours_are_spriteworlds():

@@ -44,7 +44,7 @@ class FakeSession(Session):
 
 
 def client(make_session=FakeSession, idle_seconds=60.0, host=HOST):
-    app = server.make_app(make_session, TOKEN, PORT, idle_seconds)
+    app = server.make_app(make_session, TOKEN, PORT, idle_seconds=idle_seconds)
     return TestClient(app, base_url=f"http://{host}")
 
 
@@ -105,7 +105,7 @@ def test_the_page_loads_nothing_from_elsewhere():
 
 
 def test_a_thousand_malformed_messages_leave_the_session_alive(monkeypatch):
-    monkeypatch.setattr(server.Bucket, "take", lambda self: True)
+    monkeypatch.setattr(server.TokenBucket, "take", lambda self: True)
     with client() as web, web.websocket_connect(SOCKET, headers=ORIGIN) as socket:
         ready(socket)
         for number, text in enumerate(malformed(1000)):
@@ -116,7 +116,7 @@ def test_a_thousand_malformed_messages_leave_the_session_alive(monkeypatch):
 
 
 def test_too_many_messages_are_ignored():
-    bucket = server.Bucket()
+    bucket = server.TokenBucket()
     assert sum(bucket.take() for _ in range(1000)) < 600
 
 

@@ -1,4 +1,4 @@
-"""What a session does, in a tiny, untrained world; what is learnt is tested with the page and in benchmarks/play.py."""
+"""What a session does, in a tiny, untrained world; benchmarks/speed/play.py measures what is learnt."""
 
 import json
 
@@ -8,29 +8,29 @@ import pytest
 from fuzz import CIRCLE, GOAL, SPRITE
 
 import cobra_rl
-from cobra_rl.agents.base import Policy
+from cobra_rl.agents.contract import Policy
 from cobra_rl.environments import load_environment
-from cobra_rl.play import mind, protocol
-from cobra_rl.play.house import Chosen, House
+from cobra_rl.play import inspection, protocol
+from cobra_rl.play.catalogue import AgentCatalogue, LoadedAgent
 from cobra_rl.play.session import Session
 from cobra_rl.play.stage import factors_of
 from cobra_rl.play.tasks import task_spec
 from cobra_rl.play.teach import judgement_of, reward_of
+from cobra_rl.runs.worlds import load_world
 from cobra_rl.spriteworld import Clustering, FarApart, FindGoal, NoReward, Spriteworld, Sum, env_spec
 from cobra_rl.spriteworld.source import python_source
-from cobra_rl.worlds import load_world
 
 ACTION = [0.5, 0.5, 1.0, 0.5]  # on the square of `SPRITE`, to the right
 
 
 @pytest.fixture(scope="module")
-def house(debug_world, tmp_path_factory):
-    return House(load_world(debug_world), debug_world, tmp_path_factory.mktemp("runs"))
+def catalogue(debug_world, tmp_path_factory):
+    return AgentCatalogue(load_world(debug_world), debug_world, tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture
-def session(house):
-    session = Session(house)
+def session(catalogue):
+    session = Session(catalogue)
     ask(session, type="scene", task="goal_finding_new_shape", mode="train", variant="released", seed=0)
     ask(session, type="arrange", sprites=[SPRITE, CIRCLE])
     return session
@@ -48,8 +48,8 @@ def test_every_message_has_a_handler(session):
         assert hasattr(session, f"on_{kind}") or hasattr(session.stage, f"on_{kind}"), kind
 
 
-def test_it_prepares_and_says_what_the_page_must_know(house):
-    session = Session(house)
+def test_it_prepares_and_says_what_the_page_must_know(catalogue):
+    session = Session(catalogue)
     assert len(list(session.prepare())) == 6
     hello = session.hello()
     assert hello["latents"][:3] == ["place, left to right", "place, down to up", "latent 2"]
@@ -80,7 +80,7 @@ def test_the_same_seed_gives_the_same_scene(session):
 
 
 def test_looking_inside(session):
-    sizes = session.house.world.sizes
+    sizes = session.catalogue.world.sizes
     seen = ask(session, type="look")
     assert np.shape(seen["values"]) == (sizes.slots, sizes.latents)
     redrawn = ask(session, type="redraw", slot=0, latents=[0.0] * sizes.latents)
@@ -93,7 +93,7 @@ def test_looking_inside(session):
     assert np.shape(proposals["actions"]) == (128, 4)
     assert proposals["scores"] is None
     with pytest.raises(ValueError, match="No agent is chosen"):
-        ask(session, type="wanted", sprite=0)
+        ask(session, type="reward_map", sprite=0)
     with pytest.raises(ValueError, match="No agent is chosen"):
         ask(session, type="act")
 
@@ -108,10 +108,10 @@ def test_teaching_by_goal_saving_and_loading(session, tmp_path):
     assert told["count"] == 3
     assert len(told["trying"]) == 2
     assert not session.busy
-    assert ask(session, type="wanted", sprite=1)["side"] == mind.GRID
+    assert ask(session, type="reward_map", sprite=1)["side"] == inspection.MAP_SIDE
     assert ask(session, type="proposals")["scores"] is not None
     acted = ask(session, type="act")
-    assert acted["scene"]["thinks"] is not None
+    assert acted["scene"]["expected_reward"] is not None
     kept = session.learner
     assert ask(session, type="keep")["type"] == "teaching"
     compared = ask(session, type="compare")
@@ -126,11 +126,11 @@ def test_teaching_by_goal_saving_and_loading(session, tmp_path):
     agent = cobra_rl.Agent.load(saved["folder"])
     assert agent.act(np.zeros((64, 64, 3), np.uint8)).shape == (4,)
     assert agent.problem.environments()["test"] == session.learner.env
-    loaded = Session(session.house)
+    loaded = Session(session.catalogue)
     assert ask(loaded, type="agent", name=f"run:{name}", mode="test")["max_steps"] == 20
     assert ask(loaded, type="act")["type"] == "acted"
     resumed = ask(loaded, type="teach", way="goal", practice="canvas", parts=[GOAL], resume=True)
-    assert resumed["scene"]["thinks"] == pytest.approx(loaded.stage.thinks(loaded.stage.slots))
+    assert resumed["scene"]["expected_reward"] == pytest.approx(loaded.stage.expected_reward(loaded.stage.slots))
 
 
 def test_teaching_by_hand_and_by_showing(session):
@@ -143,23 +143,23 @@ def test_teaching_by_hand_and_by_showing(session):
     ask(session, type="try")
     assert ask(session, type="judge", value=5)["scene"]["sprites"] != session.stage._history[-1]  # a fresh scene
     assert not session.busy
-    ask(session, type="teach", way="showing", practice="world", parts=[], resume=False)
+    ask(session, type="teach", way="showing", practice="environment", parts=[], resume=False)
     shown = ask(session, type="judge", value=1)
     assert shown["scene"]["sprites"] == session.stage.factors
     with pytest.raises(ValueError, match="goal"):
-        ask(session, type="teach", way="goal", practice="world", parts=[], resume=False)
+        ask(session, type="teach", way="goal", practice="environment", parts=[], resume=False)
 
 
 def test_any_policy_can_be_watched(session, monkeypatch):
     """An agent without a reward predictor acts, and is not asked what it wants."""
     still = Policy(lambda params, images, keys: jnp.full((len(images), 4), 0.5))
-    env, world = Spriteworld(env_spec("sorting")), session.house.world
-    monkeypatch.setattr(House, "load", lambda house, name, mode: Chosen(env, world, still, None))
-    assert ask(session, type="agent", name="run:baseline", mode="train")["scene"]["thinks"] is None
+    env, world = Spriteworld(env_spec("sorting")), session.catalogue.world
+    monkeypatch.setattr(AgentCatalogue, "load", lambda catalogue, name, mode: LoadedAgent(env, world, still, None))
+    assert ask(session, type="agent", name="run:baseline", mode="train")["scene"]["expected_reward"] is None
     assert ask(session, type="act")["action"] == [0.5] * 4
     assert ask(session, type="proposals")["scores"] is None
     with pytest.raises(ValueError, match="no reward predictor"):
-        ask(session, type="wanted", sprite=0)
+        ask(session, type="reward_map", sprite=0)
 
 
 def test_nothing_taught_is_said(session):
@@ -178,16 +178,16 @@ def test_a_task_is_the_sum_of_its_parts_and_runs_as_python(tmp_path):
         GOAL | {"kind": "apart", "shapes": [], "colour": "red"},
         GOAL | {"kind": "alike", "colour": "blue", "other": "green"},
     ]
-    spec = task_spec(parts, "canvas", [SPRITE, CIRCLE], env_spec("sorting"))
+    spec = task_spec(parts, "canvas", [SPRITE, CIRCLE], chosen=env_spec("sorting"))
     assert isinstance(spec.task, Sum)
     assert [type(task) for task in spec.task.tasks] == [FindGoal, FarApart, Clustering]
     path = tmp_path / "task.py"
     path.write_text(python_source(spec))
     assert load_environment(f"{path}:task") == Spriteworld(spec)
-    assert isinstance(task_spec([], "world", [SPRITE], env_spec("sorting")).task, NoReward)
-    assert task_spec([GOAL], "world", [SPRITE], env_spec("sorting")).scenes == env_spec("sorting").scenes
+    assert isinstance(task_spec([], "environment", [SPRITE], chosen=env_spec("sorting")).task, NoReward)
+    assert task_spec([GOAL], "environment", [SPRITE], chosen=env_spec("sorting")).scenes == env_spec("sorting").scenes
     with pytest.raises(ValueError, match="two different colours"):
-        task_spec([GOAL | {"kind": "alike"}], "canvas", [SPRITE], env_spec("sorting"))
+        task_spec([GOAL | {"kind": "alike"}], "canvas", [SPRITE], chosen=env_spec("sorting"))
 
 
 def test_judgements_are_rewards():

@@ -18,8 +18,6 @@ import pytest
 from cobra_rl import spriteworld
 from cobra_rl.spriteworld import Environment, EnvSpec, Spriteworld, TimeStep, auto_reset
 
-KEY = jax.random.key(0)
-
 
 class Lamp(NamedTuple):
     brightness: jax.Array
@@ -49,8 +47,8 @@ class Dimmer:
 @pytest.mark.parametrize("env", [spriteworld.make("sorting"), Dimmer()], ids=["spriteworld", "another world"])
 def test_environments_fulfil_the_protocol(env):
     assert isinstance(env, Environment)
-    state = jax.jit(env.initial)(KEY)
-    step = jax.jit(env.advance)(KEY, state, jnp.full(env.action_size, 0.5))
+    state = jax.jit(env.initial)(jax.random.key(0))
+    step = jax.jit(env.advance)(jax.random.key(0), state, jnp.full(env.action_size, 0.5))
     assert step.image is None
     assert not step.done
     assert jax.tree.structure(step.state) == jax.tree.structure(state)
@@ -70,13 +68,13 @@ def test_what_lacks_a_part_is_no_environment():
 
 def test_a_step_is_an_advance_and_its_image():
     env = spriteworld.make("clustering")
-    state, _ = env.reset(KEY)
+    state, _ = env.reset(jax.random.key(0))
     action = jnp.array([*state.sprites.position[0], 0.9, 0.2])
-    step = env.step(KEY, state, action)
+    step = env.step(jax.random.key(0), state, action)
     after, image, reward, terminated, truncated, info = step
     assert step.state is after
     assert step.info is info
-    advanced = jax.jit(env.advance)(KEY, state, action)
+    advanced = jax.jit(env.advance)(jax.random.key(0), state, action)
     np.testing.assert_allclose(after.sprites.position, advanced.state.sprites.position, atol=1e-6)
     assert reward == pytest.approx(float(advanced.reward), abs=1e-4)
     assert step.done == (terminated | truncated)
@@ -92,7 +90,7 @@ def test_done_is_either_end(terminated, truncated):
 
 def test_auto_reset_begins_anew_where_an_episode_is_over():
     env = Dimmer()
-    keys = jax.random.split(KEY, 3)
+    keys = jax.random.split(jax.random.key(0), 3)
     states = Lamp(jnp.array([0.1, 0.2, 0.3]), jnp.array([0, 0, 2]))
     steps = jax.vmap(env.advance)(keys, states, jnp.array([[0.5], [0.95], [0.5]]))
     np.testing.assert_array_equal(steps.done, [False, True, True])  # under way, terminated, truncated
@@ -104,8 +102,8 @@ def test_auto_reset_begins_anew_where_an_episode_is_over():
 def test_auto_reset_of_sprites():
     env = spriteworld.make("exploration")
     reset = jax.jit(auto_reset, static_argnums=0)
-    state, _ = env.reset(KEY)
-    step = env.step(KEY, state, np.full(4, 0.5))
+    state, _ = env.reset(jax.random.key(0))
+    step = env.step(jax.random.key(0), state, np.full(4, 0.5))
     same = reset(env, jax.random.key(1), step)
     jax.tree.map(np.testing.assert_array_equal, same, step.state)
     fresh = reset(env, jax.random.key(1), step._replace(truncated=jnp.bool_(True)))
@@ -134,32 +132,32 @@ def test_equal_specs_make_equal_environments_that_are_compiled_once():
         assert one != Spriteworld(dataclasses.replace(spec, **changed))
     assert one != "counted"
     TRACES.clear()
-    state, _ = one.reset(KEY)
-    one.step(KEY, state, np.full(4, 0.5))
+    state, _ = one.reset(jax.random.key(0))
+    one.step(jax.random.key(0), state, np.full(4, 0.5))
     traced = len(TRACES)
     assert traced > 0
-    other.step(KEY, other.reset(KEY)[0], np.full(4, 0.5))
+    other.step(jax.random.key(0), other.reset(jax.random.key(0))[0], np.full(4, 0.5))
     assert len(TRACES) == traced
     assert spriteworld.make("sorting") == Spriteworld(spriteworld.env_spec("sorting"))
 
 
 def test_a_pickle_is_the_spec():
     env = spriteworld.make("sorting", "test")
-    env.reset(KEY)  # also after something was compiled
+    env.reset(jax.random.key(0))  # also after something was compiled
     stored = pickle.dumps(env)
     assert len(stored) < 5000
     again = pickle.loads(stored)
     assert again == env
     assert again.spec == env.spec
-    np.testing.assert_array_equal(again.reset(KEY)[1], env.reset(KEY)[1])
+    np.testing.assert_array_equal(again.reset(jax.random.key(0))[1], env.reset(jax.random.key(0))[1])
 
 
 @pytest.mark.parametrize("size", [8, 32, 100])
 def test_the_spec_says_how_large_images_are(size):
     spec = dataclasses.replace(spriteworld.env_spec("exploration"), image_size=size)
     env = Spriteworld(spec)
-    state, image = env.reset(KEY)
-    step = env.step(KEY, state, np.full(4, 0.5))
+    state, image = env.reset(jax.random.key(0))
+    step = env.step(jax.random.key(0), state, np.full(4, 0.5))
     assert env.image_size == size
     assert image.shape == step.image.shape == (size, size, 3)
     assert spriteworld.make("exploration").image_size == 64

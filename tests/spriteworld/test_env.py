@@ -7,7 +7,6 @@ import pytest
 
 from cobra_rl import spriteworld
 
-KEY = jax.random.key(0)
 ENVS = [
     ("exploration", "train", "paper"),
     ("sorting", "train", "released"),
@@ -34,8 +33,8 @@ def rollout(env, key, steps=12):
 
 def test_same_key_same_trajectory_and_another_key_another():
     env = spriteworld.make("sorting")
-    images, rewards = rollout(env, KEY)
-    again = rollout(env, KEY)
+    images, rewards = rollout(env, jax.random.key(0))
+    again = rollout(env, jax.random.key(0))
     np.testing.assert_array_equal(images, again[0])
     np.testing.assert_array_equal(rewards, again[1])
     assert not np.array_equal(rewards, rollout(env, jax.random.key(1))[1])
@@ -45,9 +44,9 @@ def test_same_key_same_trajectory_and_another_key_another():
 def test_a_batch_is_its_members(task, mode, variant):
     """vmap gives each environment what it gets alone, so none depends on another."""
     env = spriteworld.make(task, mode, variant)
-    keys = jax.random.split(KEY, 5)
+    keys = jax.random.split(jax.random.key(0), 5)
     states, images = jax.vmap(env.reset)(keys)
-    actions = jnp.concatenate([states.sprites.position[:, 0], jax.random.uniform(KEY, (5, 2))], axis=1)
+    actions = jnp.concatenate([states.sprites.position[:, 0], jax.random.uniform(jax.random.key(0), (5, 2))], axis=1)
     batch = jax.jit(jax.vmap(env.step))(keys, states, actions)
     for i in (0, 3):
         state, image = env.reset(keys[i])
@@ -65,7 +64,7 @@ def test_success_terminates_and_time_truncates():
     env = spriteworld.make("goal_finding_new_shape", "train", "released")
     start = spriteworld.state_from_sprites([{"x": 0.5, "y": 0.6, "scale": 0.13}])
     nudge = np.array([0.5, 0.6, 0.5, 0.3])  # 0.05 down: within 0.075 of the goal
-    state, _, reward, terminated, truncated, info = env.step(KEY, start, nudge)
+    state, _, reward, terminated, truncated, info = env.step(jax.random.key(0), start, nudge)
     assert terminated
     assert not truncated
     assert info["success"]
@@ -74,7 +73,7 @@ def test_success_terminates_and_time_truncates():
 
     state = start
     for step in range(1, 21):
-        state, _, _, terminated, truncated, info = env.step(KEY, state, np.array([0.0, 0.0, 0.5, 0.5]))
+        state, _, _, terminated, truncated, info = env.step(jax.random.key(0), state, np.array([0.0, 0.0, 0.5, 0.5]))
         assert info["moved"] == -1
         assert not terminated
         assert bool(truncated) == (step == 20)
@@ -83,7 +82,7 @@ def test_success_terminates_and_time_truncates():
 def test_success_is_not_checked_at_reset_but_after_the_first_step():
     env = spriteworld.make("goal_finding_new_shape", "train", "released")
     at_goal = spriteworld.state_from_sprites([{"x": 0.5, "y": 0.5}])
-    _, _, _, terminated, _, info = env.step(KEY, at_goal, np.array([0.0, 0.0, 0.5, 0.5]))
+    _, _, _, terminated, _, info = env.step(jax.random.key(0), at_goal, np.array([0.0, 0.0, 0.5, 0.5]))
     assert terminated
     assert info["success"]
 
@@ -93,7 +92,7 @@ def test_the_front_most_sprite_moves_and_stays_in_the_frame():
     state = spriteworld.state_from_sprites(
         [{"x": 0.95, "y": 0.5, "c0": 0.1, "c1": 1, "c2": 1}, {"x": 0.93, "y": 0.5, "c0": 0.6, "c1": 1, "c2": 1}], 4
     )
-    after, image, *_, info = env.step(KEY, state, np.array([0.94, 0.5, 1.0, 0.5]))
+    after, image, *_, info = env.step(jax.random.key(0), state, np.array([0.94, 0.5, 1.0, 0.5]))
     assert info["moved"] == 1
     np.testing.assert_allclose(after.sprites.position[:2], [(0.95, 0.5), (1.0, 0.5)], atol=1e-6)
     assert image[31, 62].argmax() == 2  # the blue one hides the orange one
@@ -103,7 +102,7 @@ def test_the_front_most_sprite_moves_and_stays_in_the_frame():
 def test_padding_is_neither_seen_nor_hit():
     env = spriteworld.make("exploration")
     state = spriteworld.state_from_sprites([], capacity=3)
-    after, image, *_, info = env.step(KEY, state, np.array([0.5, 0.5, 1.0, 1.0]))
+    after, image, *_, info = env.step(jax.random.key(0), state, np.array([0.5, 0.5, 1.0, 1.0]))
     assert info["moved"] == -1
     assert not image.any()
     np.testing.assert_array_equal(after.sprites.position, state.sprites.position)
@@ -118,12 +117,12 @@ def test_padding_is_neither_seen_nor_hit():
 )
 def test_bad_actions_are_refused(action):
     env = spriteworld.make("sorting")
-    state, _ = env.reset(KEY)
+    state, _ = env.reset(jax.random.key(0))
     before = jax.tree.map(np.array, state)
     with pytest.raises(
         ValueError, match=r"An action (must be finite and lie in \[0, 1\]\^4|has numbers of shape \(4,\))"
     ) as error:
-        env.step(KEY, state, np.array(action))
+        env.step(jax.random.key(0), state, np.array(action))
     assert "\n" not in str(error.value)
     jax.tree.map(np.testing.assert_array_equal, state, before)
 
@@ -131,9 +130,9 @@ def test_bad_actions_are_refused(action):
 def test_a_shape_that_the_environment_cannot_draw_is_refused():
     env, action = spriteworld.make("goal_finding_new_shape"), np.full(4, 0.5, np.float32)
     square, circle = (spriteworld.state_from_sprites([{"shape": shape}]) for shape in ("square", "circle"))
-    env.step(KEY, square, action)
+    env.step(jax.random.key(0), square, action)
     with pytest.raises(ValueError, match="does not know the shape circle: it draws square; take an environment"):
-        env.step(KEY, circle, action)
+        env.step(jax.random.key(0), circle, action)
 
 
 @pytest.mark.parametrize("bad", [np.nan, 1.5, -0.1])
@@ -142,7 +141,7 @@ def test_bad_actions_move_nothing_in_compiled_code(index, bad):
     env = spriteworld.make("exploration")
     state = spriteworld.state_from_sprites([{"scale": 0.5}])
     action = jnp.full(4, 0.5).at[index].set(bad)
-    after, *_, info = jax.jit(env.step)(KEY, state, action)
+    after, *_, info = jax.jit(env.step)(jax.random.key(0), state, action)
     assert info["moved"] == -1
     np.testing.assert_array_equal(after.sprites.position, state.sprites.position)
 
@@ -198,7 +197,7 @@ def test_factors_as_tuples_are_factors_as_mappings():
 
 def test_pictures_for_people():
     env = spriteworld.make("sorting")
-    state, _ = env.reset(KEY)
+    state, _ = env.reset(jax.random.key(0))
     plain = np.asarray(spriteworld.render(state, 256)).astype(int)
     assert plain.shape == (256, 256, 3)
     marked = np.asarray(spriteworld.render(state, 256, goals=env.goals)).astype(int)
@@ -231,7 +230,7 @@ def test_an_environment_of_ones_own():
     star = spriteworld.SpriteDistribution(shapes=("star_5",), boxes=(((0.6, 0.9), (0.2, 0.8)),), scale=0.2)
     spec = spriteworld.EnvSpec("stars", ((star, star),), spriteworld.FindGoal((0.2, 0.5), shapes=("star_5",)), 30)
     env = spriteworld.Spriteworld(spec)
-    state, image = env.reset(KEY)
+    state, image = env.reset(jax.random.key(0))
     assert image.any()
     assert (np.asarray(state.sprites.position[:, 0]) > 0.6).all()
     reward, success = env.evaluate(state)

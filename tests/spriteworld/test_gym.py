@@ -151,16 +151,15 @@ def test_the_single_environment_does_not_depend_on_the_order_of_a_sprites_fields
     spec = dataclasses.replace(SMALL, name="reordered")  # not compiled before
     core = spriteworld.Spriteworld(spec)
     monkeypatch.setattr(gym, "Sprites", Reordered)
-    reset, step, draw, assemble = gym._single_calls(core)
     key = jax.random.key(3)
-    key_data, moving, fixed = reset(jax.random.key_data(key))
+    key_data, moving, fixed = gym._reset(core, jax.random.key_data(key))
     state, image = core.reset(jax.random.split(key)[1])
     for name in (field.name for field in dataclasses.fields(spriteworld.Sprites)):
-        value = getattr(assemble(moving, fixed).sprites, name)
+        value = getattr(gym._assemble(moving, fixed).sprites, name)
         np.testing.assert_allclose(value, getattr(state.sprites, name), atol=1e-6, err_msg=name)
-    assert_same_image(draw(moving, fixed), image)
+    assert_same_image(gym._draw(core, moving, fixed), image)
     action = np.array([*state.sprites.position[0], 0.9, 0.1], np.float32)
-    (position, count), _ = step(key_data, moving, fixed, action)
+    (position, count), _ = gym._step(core, key_data, moving, fixed=fixed, action=action)
     noise_key = jax.random.fold_in(jax.random.wrap_key_data(key_data), 0)
     np.testing.assert_allclose(position, core.step(noise_key, state, action).state.sprites.position, atol=1e-6)
     assert count == 1

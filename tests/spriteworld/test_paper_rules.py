@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from cobra_rl import spriteworld
 from cobra_rl.spriteworld import SHAPES, Clustering, FindGoal
@@ -41,9 +41,9 @@ def test_exploration_has_one_to_six_sprites_of_any_orientation_hue_and_shape():
     sprites = starts("exploration", "train")
     counts = np.bincount(sprites.alive.sum(1), minlength=7)
     assert counts[0] == 0
-    assert stats.chisquare(counts[1:]).pvalue > 1e-4
-    assert stats.kstest(sprites.angle[sprites.alive] / 360, "uniform").pvalue > 1e-4
-    assert stats.kstest(sprites.color[sprites.alive][:, 0], "uniform").pvalue > 1e-4
+    assert scipy.stats.chisquare(counts[1:]).pvalue > 1e-4
+    assert scipy.stats.kstest(sprites.angle[sprites.alive] / 360, "uniform").pvalue > 1e-4
+    assert scipy.stats.kstest(sprites.color[sprites.alive][:, 0], "uniform").pvalue > 1e-4
     used = np.bincount(sprites.shape[sprites.alive], minlength=12)
     assert {SHAPES[i] for i in np.flatnonzero(used)} == {"square", "triangle", "circle"}
 
@@ -80,7 +80,7 @@ def test_targets_are_squares(task, mode, targets, distractors):
     assert others == {"circle", "triangle"}
     hue = sprites.color[..., 0]
     assert hue.max() < 0.5  # hue tells nothing
-    assert stats.ks_2samp(hue[sprites.shape == SQUARE], hue[sprites.shape != SQUARE]).pvalue > 1e-4
+    assert scipy.stats.ks_2samp(hue[sprites.shape == SQUARE], hue[sprites.shape != SQUARE]).pvalue > 1e-4
 
     env = spriteworld.make(task, mode)
     blue_square = {"shape": "square", "x": 0.5, "y": 0.5, "c0": 0.6}
@@ -145,7 +145,7 @@ def test_motion_noise(task):
     after = np.asarray(push(keys, jnp.array([0.5, 0.5, 0.7, 0.1])))
     noise = after[:, 0] - (np.array([0.5, 0.5]) + 0.25 * np.array([0.2, -0.4]))
     for axis in (0, 1):
-        assert stats.kstest(noise[:, axis] / 0.05, "norm").pvalue > 1e-4
+        assert scipy.stats.kstest(noise[:, axis] / 0.05, "norm").pvalue > 1e-4
     assert abs(np.corrcoef(noise.T)[0, 1]) < 0.06  # the spread of the correlation of 4000 pairs is 0.016
     assert all(spriteworld.make(other).spec.motion_noise == 0.05 for other in spriteworld.TASKS)
     np.testing.assert_array_equal(after[:, 1], np.float32(0.1))

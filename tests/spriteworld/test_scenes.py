@@ -6,7 +6,7 @@ import math
 import jax
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from cobra_rl import spriteworld
 from cobra_rl.spriteworld import EnvSpec, NoReward, SpriteDistribution, Spriteworld
@@ -44,13 +44,13 @@ def test_points_are_equally_probable():
 def test_a_point_beside_an_area_has_no_probability():
     x = sprites(SpriteDistribution(boxes=(HERE, RIGHT, THERE))).position[:, 0, 0]
     assert x.min() >= 0.7
-    assert stats.kstest((x - 0.7) / 0.3, "uniform").pvalue > 1e-4
+    assert scipy.stats.kstest((x - 0.7) / 0.3, "uniform").pvalue > 1e-4
 
 
 def test_several_sizes():
     varied, fixed = SpriteDistribution(scale=(0.1, 0.3)), SpriteDistribution(scale=0.2)
     drawn = sprites(varied, fixed)
-    assert stats.kstest((drawn.scale[:, 0] - 0.1) / 0.2, "uniform").pvalue > 1e-4
+    assert scipy.stats.kstest((drawn.scale[:, 0] - 0.1) / 0.2, "uniform").pvalue > 1e-4
     np.testing.assert_allclose(drawn.scale[:, 1], 0.2, rtol=1e-6)
     for factor in (drawn.position[:, 0, 0], drawn.position[:, 0, 1], drawn.color[:, 0, 0], drawn.color[:, 0, 1]):
         # independent of the other factors; the spread of the correlation of 2000 pairs is 0.022

@@ -1,1 +1,1 @@
-"""Agents, which choose actions: COBRA, the explorer and the model-free baselines. docs/design.md defines the axes."""
+"""Agents, which choose actions: COBRA, the explorer, model-free baselines. docs/architecture.md defines the axes."""

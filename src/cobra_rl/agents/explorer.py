@@ -6,10 +6,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from cobra_rl.collect.actors import Collected
+from cobra_rl.collect.transition import Transition
 from cobra_rl.models.exploration import Exploration
-from cobra_rl.models.transition import Scalar, Transitions
+from cobra_rl.models.transition import Scalar
 from cobra_rl.models.vision import VisionModel
-from cobra_rl.runtime.actors import Collected
 from cobra_rl.spriteworld.base import Environment, TimeStep, auto_reset
 
 
@@ -38,13 +39,13 @@ def play(
     action = jax.random.uniform(jax.random.fold_in(act_key, 1), (count, env.action_size))
     if policy is not None:
         chance = jax.random.uniform(jax.random.fold_in(act_key, 2), (count, 1))
-        curious = policy.sample(state.slots, env.action_size, act_key)
+        curious = policy.sample(state.slots, act_key)
         action = jnp.where(chance < uniform, action, curious)
     after = jax.vmap(env.advance)(noise_keys, state.envs, action)
     envs = jax.vmap(lambda key, step: auto_reset(env, key, step))(reset_keys, after)
     draw = jax.vmap(env.draw)
     next_image = draw(after.state)
-    collected = Collected(Transitions(state.slots, action, next_image), hits(env, state.envs, after))
+    collected = Collected(Transition(state.slots, action, next_image), hits(env, state.envs, after))
     return ExplorerState(envs, vision.encode(draw(envs)), key), collected
 
 

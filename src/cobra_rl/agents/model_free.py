@@ -12,12 +12,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
 from cobra_rl.agents.explorer import hits
-from cobra_rl.agents.mpo import Transition, to_environment
-from cobra_rl.config import BaselineConfig
+from cobra_rl.collect.actors import Collected
+from cobra_rl.collect.transition import Transition
+from cobra_rl.config import MpoConfig
 from cobra_rl.models.actor_critic import ActorCritic, Observation
 from cobra_rl.models.transition import Sizes
 from cobra_rl.models.world import WorldModel
-from cobra_rl.runtime.actors import Collected
 from cobra_rl.spriteworld.base import Environment, auto_reset
 
 GROUP = 8  # scenes that are encoded at a time: larger groups are no faster per scene on a CPU
@@ -34,7 +34,7 @@ class PlayState(NamedTuple):
 def begin(env: Environment, count: int, world: WorldModel | None, key: PRNGKeyArray) -> PlayState:
     """Start fresh episodes in `count` environments."""
     state = _begin(env, count, key)
-    return state._replace(slots=look(env, world, state.envs))
+    return state._replace(slots=encode(env, world, state.envs))
 
 
 @eqx.filter_jit
@@ -44,23 +44,23 @@ def _begin(env: Environment, count: int, key: PRNGKeyArray) -> PlayState:
 
 
 def play(
-    env: Environment, config: BaselineConfig, world: WorldModel | None, networks: ActorCritic, state: PlayState
+    env: Environment, config: MpoConfig, world: WorldModel | None, networks: ActorCritic, state: PlayState
 ) -> tuple[PlayState, Collected]:
     """Step all environments with actions sampled from the policy, with auto-reset; return whole transitions."""
     after, step, struck = move(env, config, world, networks, state)
     if world is not None and state.slots is not None:
-        slots = look_again(world, state.slots, render(env, state.envs), render(env, after.envs))
+        slots = encode_changed(world, state.slots, render(env, state.envs), render(env, after.envs))
         after = after._replace(slots=slots)
-    return after, Collected(followed(config, step, after), struck)
+    return after, Collected(with_next(config, step, after), struck)
 
 
-def look(env: Environment, world: WorldModel | None, envs: Any) -> Float[Array, "E K M"] | None:
+def encode(env: Environment, world: WorldModel | None, envs: Any) -> Float[Array, "E K M"] | None:
     """Encode the present scenes, if the agent uses a world model."""
     return None if world is None else world.encode(render(env, envs))
 
 
 @eqx.filter_jit
-def look_again(
+def encode_changed(
     world: WorldModel,
     slots: Float[Array, "E K M"],
     before: UInt8[Array, "E H W 3"],
@@ -82,39 +82,46 @@ def look_again(
 
 
 def move(
-    env: Environment, config: BaselineConfig, world: WorldModel | None, networks: ActorCritic, state: PlayState
+    env: Environment, config: MpoConfig, world: WorldModel | None, networks: ActorCritic, state: PlayState
 ) -> tuple[PlayState, Transition, Float[Array, ""]]:
     """Step all environments with actions sampled from the policy, with auto-reset.
 
-    Returns the new state, whose scenes are not encoded yet (see `look`), the transitions without their next observation
-    (see `followed`), and the share of actions that moved something.
+    Returns the new state, whose scenes are not encoded yet (see `encode_changed`), the transitions without their next
+    observation (see `with_next`), and the share of actions that moved something.
     """
-    seen = see(env, config, remembered(config, state))
-    return _move(env, config, world, networks, state, seen)
+    observation = policy_input(env, config, replay_observation(config, state))
+    return _move(env, config, world, networks, state, observation)
 
 
 @eqx.filter_jit
 def _move(
     env: Environment,
-    config: BaselineConfig,
+    config: MpoConfig,
     world: WorldModel | None,
     networks: ActorCritic,
     state: PlayState,
-    seen: Observation,
+    observation: Observation,
 ) -> tuple[PlayState, Transition, Float[Array, ""]]:
-    key, act_key, *step_keys = jax.random.split(state.key, 4)
-    policy = networks.policy(seen)
+    key, act_key, step_key, reset_key = jax.random.split(state.key, 4)
+    policy = networks.policy(observation)
     u = jnp.clip(policy.sample(act_key, 1)[0], 0.0, 1.0)
-    noise_keys, reset_keys = (jax.random.split(step_key, u.shape[0]) for step_key in step_keys)
     action = to_environment(config, world, state.slots, u)
-    after = jax.vmap(env.advance)(noise_keys, state.envs, action)
-    envs = jax.vmap(lambda key, step: auto_reset(env, key, step))(reset_keys, after)
-    step = Transition(remembered(config, state), u, after.reward, None, after.terminated, after.truncated)
+    after = jax.vmap(env.advance)(jax.random.split(step_key, u.shape[0]), state.envs, action)
+    reset = jax.vmap(lambda key, step: auto_reset(env, key, step))
+    envs = reset(jax.random.split(reset_key, u.shape[0]), after)
+    step = Transition(
+        replay_observation(config, state),
+        u,
+        None,
+        reward=after.reward,
+        terminated=after.terminated,
+        truncated=after.truncated,
+    )
     return PlayState(envs, None, key), step, hits(env, state.envs, after)
 
 
 @eqx.filter_jit
-def followed(config: BaselineConfig, step: Transition, state: PlayState) -> Transition:
+def with_next(config: MpoConfig, step: Transition, state: PlayState) -> Transition:
     """Add the next observation to transitions, from the present state.
 
     The last scene of an episode is never encoded: that would double the work, and its value is not used anyway.
@@ -124,17 +131,23 @@ def followed(config: BaselineConfig, step: Transition, state: PlayState) -> Tran
     def following(now: Array, fresh: Array) -> Array:
         return jnp.where(done.reshape(-1, *[1] * (now.ndim - 1)), now, fresh)
 
-    return step._replace(next_observation=jax.tree.map(following, step.observation, remembered(config, state)))
+    following_scene = jax.tree.map(following, step.observation, replay_observation(config, state))
+    return step._replace(next_observation=following_scene)
 
 
-def remembered(config: BaselineConfig, state: PlayState) -> Any:
+def replay_observation(config: MpoConfig, state: PlayState) -> Any:
     """Return what the replay stores of the present scenes: slots, or the states of the environments."""
     return state.slots if config.features == "slots" else state.envs
 
 
-def see(env: Environment, config: BaselineConfig, kept: Any) -> Observation:
+def policy_input(env: Environment, config: MpoConfig, stored: Any) -> Observation:
     """Convert what the replay stores to the networks' input: slots as they are, or the rendered states."""
-    return kept if config.features == "slots" else render(env, kept)
+    return stored if config.features == "slots" else render(env, stored)
+
+
+def to_environment(config: MpoConfig, world: WorldModel | None, slots: Array | None, u: Array) -> Array:
+    """Convert the policy's actions [B, A] to those of the environment: unchanged, or deformed by D."""
+    return u if config.policy == "raw" or world is None else world.deform(slots, u)
 
 
 @eqx.filter_jit
@@ -143,11 +156,17 @@ def render(env: Environment, states: Any) -> UInt8[Array, "E H W 3"]:
     return jax.vmap(env.draw)(states)
 
 
-def blank(env: Environment, config: BaselineConfig, sizes: Sizes) -> Transition:
+def zero_transition(env: Environment, config: MpoConfig, sizes: Sizes) -> Transition:
     """Return a transition of zeros, with the shapes that the replay stores."""
-    kept = jax.ShapeDtypeStruct((sizes.slots, sizes.latents), jnp.float32)
+    stored = jax.ShapeDtypeStruct((sizes.slots, sizes.latents), jnp.float32)
     if config.features == "pixels":
-        kept = jax.eval_shape(env.initial, jax.random.key(0))
-    scene = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), kept)
-    no, nothing = jnp.zeros((), bool), jnp.float32(0.0)
-    return Transition(scene, jnp.zeros(env.action_size), nothing, scene, no, no)
+        stored = jax.eval_shape(env.initial, jax.random.key(0))
+    scene = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), stored)
+    return Transition(
+        scene,
+        jnp.zeros(env.action_size),
+        scene,
+        reward=jnp.float32(0.0),
+        terminated=jnp.bool_(False),
+        truncated=jnp.bool_(False),
+    )

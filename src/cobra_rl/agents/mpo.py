@@ -21,25 +21,35 @@ scene is not kept.
 """
 
 import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from cobra_rl.agents.base import Policy
-from cobra_rl.config import BaselineConfig
+from cobra_rl.agents import model_free
+from cobra_rl.agents.contract import Learner, Outcome, Policy, World, sizes_for
+from cobra_rl.agents.model_free import PlayState, policy_input, to_environment
+from cobra_rl.bounds import from_json, to_json
+from cobra_rl.collect.actors import Actors, Collected
+from cobra_rl.collect.replay import Replay, ReplayState
+from cobra_rl.collect.transition import Transition
+from cobra_rl.config import AgentConfig, MpoConfig
 from cobra_rl.models.actor_critic import ActorCritic, Gaussian
 from cobra_rl.models.nets import Loss
 from cobra_rl.models.transition import Sizes
 from cobra_rl.models.world import WorldModel
-from cobra_rl.runtime.run import Weights
-from cobra_rl.runtime.typed import to_json
+from cobra_rl.spriteworld.base import Environment
+from cobra_rl.storage.weights import Weights
 
 LEAST_DUAL = 1e-8
+
+MakeActors = Callable[..., Actors]  # (begin, play, world, seed) -> actors
 
 
 class Duals(NamedTuple):
@@ -51,17 +61,6 @@ class Duals(NamedTuple):
     scale: Float[Array, " A"]  # alpha_scale
 
 
-class Transition(NamedTuple):
-    """A step in the replay; the last step of an episode has its own `observation` as `next_observation`."""
-
-    observation: Any  # slots; or the state of the environment, which is rendered when sampled
-    action: Float[Array, "*N A"]  # the policy's, in [0, 1]^A, before any deformation
-    reward: Float[Array, "*N"]
-    next_observation: Any
-    terminated: Bool[Array, "*N"]  # solved
-    truncated: Bool[Array, "*N"]  # ran out of time
-
-
 class MpoParams(NamedTuple):
     """The parameters of the policy."""
 
@@ -70,13 +69,24 @@ class MpoParams(NamedTuple):
 
 
 class MpoState(NamedTuple):
-    """The training state."""
+    """What is learnt."""
 
     networks: ActorCritic
     target: ActorCritic
     duals: Duals
     optimisers: tuple[optax.OptState, optax.OptState]  # of the networks and of the duals
     updates: Int[Array, ""]
+
+
+class MpoTraining(NamedTuple):
+    """The training state."""
+
+    agent: MpoState
+    replay: ReplayState
+    acting: PlayState | None  # None: actors elsewhere play
+    env_steps: Int[Array, ""]  # so far; Ray actors send many at a time
+    turns: Int[Array, ""]  # one is a step in each environment
+    key: PRNGKeyArray  # of the minibatches
 
 
 def weigh(values: Float[Array, "N B"], temperature: Float[Array, ""], epsilon: float) -> tuple[Array, Array]:
@@ -102,7 +112,7 @@ def mpo_loss(
     actions: Float[Array, "N B A"],
     values: Float[Array, "N B"],
     duals: Duals,
-    config: BaselineConfig,
+    config: MpoConfig,
 ) -> Loss:
     """Return the loss of the policy and the dual variables for a batch of scenes.
 
@@ -121,8 +131,10 @@ def mpo_loss(
     weights, temperature_loss = weigh(values, positive.temperature, config.epsilon)
     outside = -jnp.linalg.norm(actions - jnp.clip(actions, 0.0, 1.0), axis=-1)
     more, penalty_loss = weigh(outside, positive.penalty_temperature, config.epsilon_penalty)
-    mean_only, scale_only = Gaussian(online.mean, target.scale), Gaussian(target.mean, online.scale)
-    total, metrics = temperature_loss + penalty_loss, {"temperature": positive.temperature}
+    mean_only = Gaussian(online.mean, target.scale)
+    scale_only = Gaussian(target.mean, online.scale)
+    total = temperature_loss + penalty_loss
+    metrics = {"temperature": positive.temperature}
     parts = (
         ("mean", mean_only, positive.mean, config.epsilon_mean),
         ("scale", scale_only, positive.scale, config.epsilon_scale),
@@ -161,7 +173,7 @@ def td_loss(
 
 
 @functools.cache
-def mpo_policy(config: BaselineConfig, sampled: bool = False) -> Policy:
+def mpo_policy(config: MpoConfig, sampled: bool = False) -> Policy:
     """Return MPO's policy on pictures: the mean of its Gaussian, or samples. Its parameters are `MpoParams`."""
 
     def act(params: MpoParams, images: Array, keys: Array) -> Array:
@@ -173,42 +185,124 @@ def mpo_policy(config: BaselineConfig, sampled: bool = False) -> Policy:
     return Policy(act)
 
 
-def to_environment(config: BaselineConfig, world: WorldModel | None, slots: Array | None, u: Array) -> Array:
-    """Convert the policy's actions [B, A] to those of the environment: unchanged, or deformed by D."""
-    return u if config.policy == "raw" or world is None else world.deform(slots, u)
-
-
 @dataclass(frozen=True)
-class Mpo:
-    """The learner; `model_free.py` steps its environments. `frozen` is the world model, or None if none is used."""
+class Mpo(Learner):
+    """The learner: vectorised environments -> replay -> MPO. Its state is that of one seed.
 
-    config: BaselineConfig
-    sizes: Sizes
+    A step of it is one step in each of E environments, or as many steps of Ray actors, followed by the updates that the
+    replay ratio requires. The replay stores slots, or states of the environment that are rendered when sampled.
+    """
+
+    config: MpoConfig
+    actors: Actors | None = None  # None: environments are stepped in this process
+    most_seeds: ClassVar[int | None] = 1
+
+    def with_actors(self, make: MakeActors, env: Environment, world: World, seed: int) -> "Mpo":
+        """Return the same learner with actors elsewhere, which `make` starts, called as (begin, play, world, seed)."""
+        begin = functools.partial(model_free.begin, env, 1)
+        play = functools.partial(model_free.play, env, self.config)
+        return Mpo(self.config, make(begin, play, world, seed + 2))
+
+    @property
+    def uses_world(self) -> bool:
+        """Whether the baseline uses slots or the exploration policy; MPO raw uses neither."""
+        return self.config.name != "mpo_raw"
 
     @property
     def policy(self) -> Policy:
         """The greedy policy: the mean of the Gaussian."""
         return mpo_policy(self.config)
 
-    def init(self, key: PRNGKeyArray) -> MpoState:
-        """Start with fresh networks."""
-        config, size = self.config, self.sizes.action
-        networks = ActorCritic(config.networks, self.sizes, config.features == "pixels", key)
+    def begin(self, env: Environment, world: World, seeds: Sequence[int]) -> MpoTraining:
+        """Start with fresh networks, an empty replay and fresh episodes; see `Learner`."""
+        (seed,) = seeds
+        acting = None
+        if self.actors is None:
+            acting = model_free.begin(env, self.config.envs, world, jax.random.key(seed + 2))
+        sizes = sizes_for(env, world)
+        agent = eqx.filter_jit(self.init)(sizes, jax.random.key(seed))
+        replay = _replay(self.config).init(model_free.zero_transition(env, self.config, sizes))
+        return MpoTraining(agent, replay, acting, jnp.int32(0), jnp.int32(0), jax.random.key(seed + 1))
+
+    def step(self, env: Environment, world: World, state: MpoTraining) -> tuple[MpoTraining, Outcome, dict[str, Any]]:
+        """Play, remember, and learn as often as the replay ratio requires; see `Learner`."""
+        config = self.config
+        turns = int(state.turns) + 1
+        due_steps = turns * config.envs
+        parts, acting = self._collect(env, world, state, due_steps)
+        replay = state.replay
+        for part in parts:
+            replay = _add((config, part.transitions), replay)
+        agent = state.agent
+        metrics = {}
+        first_update = int((due_steps - config.envs) * config.replay_ratio / config.batch)
+        last_update = int(due_steps * config.replay_ratio / config.batch)
+        for number in range(first_update, last_update) if due_steps >= config.warmup_steps else ():
+            sample_key, learn_key = jax.random.split(jax.random.fold_in(state.key, number))
+            batch = _sample(env, config, replay, sample_key)
+            agent, metrics = _update((self, batch, learn_key), agent)
+        outcome = _outcome(parts)
+        if parts:
+            metrics = metrics | {"hits": np.mean([part.hits for part in parts])}
+        env_steps = state.env_steps + outcome.done.size
+        return MpoTraining(agent, replay, acting, env_steps, jnp.int32(turns), state.key), outcome, metrics
+
+    def _collect(
+        self, env: Environment, world: World, state: MpoTraining, due_steps: int
+    ) -> tuple[list[Collected], PlayState | None]:
+        """Play until there are `due_steps` environment steps; Ray actors send many at a time, so there may be more."""
+        networks = state.agent.networks
+        if self.actors is None:
+            assert state.acting is not None
+            acting, part = model_free.play(env, self.config, world, networks, state.acting)
+            return [part], acting
+        parts = []
+        played = int(state.env_steps)
+        while played < due_steps:
+            parts += (new := self.actors.collect(networks, wait=True))
+            played += sum(part.transitions.reward.shape[0] for part in new)
+        return parts, None
+
+    def agent_of(self, state: MpoTraining, index: int) -> MpoState:
+        """Return what was learnt, without replay and environments."""
+        return state.agent
+
+    def weights(self, world: World, agent: MpoState) -> Weights:
+        """Return the weights of actor and critic, to be saved."""
+        return Weights(agent.networks, to_json(self.config), "actor_critic")
+
+    def restore(self, world: World, tree: ActorCritic) -> MpoParams:
+        """Return world model and networks."""
+        return MpoParams(world if self.uses_world else None, tree)
+
+    def saved_like(self, world: World, sizes: Sizes) -> Weights:
+        """Return the weights of fresh networks; see `Learner`."""
+        return self.weights(world, self.init(sizes, jax.random.key(0)))
+
+    def is_saved_by(self, saved: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
+        """Tell whether the configuration beside saved weights is this one; version 0.2 saved sizes with it."""
+        return from_json(AgentConfig, {name: saved[name] for name in saved if name != "sizes"}, "it") == self.config
+
+    def close(self) -> None:
+        """Stop the Ray actors."""
+        if self.actors is not None:
+            self.actors.close()
+
+    def init(self, sizes: Sizes, key: PRNGKeyArray) -> MpoState:
+        """Make fresh networks, for slots or pictures and actions of these sizes."""
+        config = self.config
+        networks = ActorCritic(config.networks, sizes, config.features == "pixels", key)
         target = jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, networks)
         temperature, mean, scale = config.first_duals
-        values = (temperature, temperature, jnp.full(size, mean), jnp.full(size, scale))
-        duals = Duals(*(jnp.asarray(value, jnp.float32) for value in values))
-        first, second = self._optimisers
-        states = first.init(eqx.filter(networks, eqx.is_array)), second.init(duals)
-        return MpoState(networks, target, duals, states, jnp.int32(0))
-
-    def params(self, frozen: WorldModel | None, state: MpoState) -> MpoParams:
-        """Return world model and networks."""
-        return MpoParams(frozen, state.networks)
-
-    def weights(self, frozen: WorldModel | None, state: MpoState) -> Weights:
-        """Return the weights of actor and critic, to be saved."""
-        return Weights(state.networks, to_json(self.config) | {"sizes": list(self.sizes)}, "actor_critic")
+        duals = Duals(
+            jnp.asarray(temperature, jnp.float32),
+            jnp.asarray(temperature, jnp.float32),
+            jnp.full(sizes.action, mean, jnp.float32),
+            jnp.full(sizes.action, scale, jnp.float32),
+        )
+        of_networks, of_duals = self._optimisers
+        optimisers = (of_networks.init(eqx.filter(networks, eqx.is_array)), of_duals.init(duals))
+        return MpoState(networks, target, duals, optimisers, jnp.int32(0))
 
     def update(self, state: MpoState, batch: Transition, key: PRNGKeyArray) -> tuple[MpoState, dict[str, Array]]:
         """Take one gradient step on a batch whose observations are slots or rendered pictures."""
@@ -237,7 +331,9 @@ class Mpo:
         Returns:
             The loss, and the metrics of `mpo_loss`, `td`, `value` (mean Q') and `scale` of the target policy.
         """
-        (networks, duals), config, following = learnt, self.config, batch.next_observation
+        (networks, duals) = learnt
+        config = self.config
+        following = batch.next_observation
         target = state.target.policy(following)
         actions = target.sample(key, config.samples)
         values = state.target.value(following, jnp.clip(actions, 0.0, 1.0))
@@ -250,3 +346,41 @@ class Mpo:
     def _optimisers(self) -> tuple[optax.GradientTransformation, optax.GradientTransformation]:
         """Adam for the networks and for the duals."""
         return optax.adam(self.config.learning_rate), optax.adam(self.config.dual_rate)
+
+
+# Separate from `_update`, so that pictures are rendered once (see model_free.py).
+@eqx.filter_jit
+def _sample(env: Environment, config: MpoConfig, replay: ReplayState, key: PRNGKeyArray) -> Transition:
+    batch = _replay(config).sample_uniformly(replay, key)
+    before = policy_input(env, config, batch.observation)
+    after = policy_input(env, config, batch.next_observation)
+    return batch._replace(observation=before, next_observation=after)
+
+
+@eqx.filter_jit(donate="all-except-first")
+def _update(given: tuple[Mpo, Transition, PRNGKeyArray], state: MpoState) -> tuple[MpoState, dict[str, Array]]:
+    learner, batch, key = given
+    return learner.update(state, batch, key)
+
+
+@eqx.filter_jit(donate="all-except-first")
+def _add(given: tuple[MpoConfig, Transition], replay: ReplayState) -> ReplayState:
+    config, transitions = given
+    return _replay(config).add(replay, transitions)
+
+
+def _replay(config: MpoConfig) -> Replay:
+    return Replay(config.capacity, config.batch)
+
+
+def _outcome(parts: Sequence[Collected]) -> Outcome:
+    """Join what was played, as the outcome of one seed; it is no work for the device."""
+    if not parts:  # Ray actors have sent more than is due
+        none = np.zeros((1, 0), bool)
+        return Outcome(np.zeros((1, 0, 1)), np.zeros((1, 0)), none, none)
+    found = jax.device_get([part.transitions for part in parts])
+    action, reward, success, truncated = (
+        np.concatenate([getattr(each, name) for each in found])[None]
+        for name in ("action", "reward", "terminated", "truncated")
+    )
+    return Outcome(action, reward, success, success | truncated)

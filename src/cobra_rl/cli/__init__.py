@@ -12,9 +12,11 @@ from typing import Any
 
 from cobra_rl import __version__
 from cobra_rl.cli.process import end_at_once, ended_by_interrupts, keep_talking, use_huge_pages
-from cobra_rl.runtime import signals
+from cobra_rl.parts import trusting
+from cobra_rl.runs import signals
 
-# By command: the module and the class that implement it, imported only when it is called, and a line of help.
+# By command: the module and the class that implement it, imported only when it is called, and a line of help. Tasks are
+# learnt and drawn by modules that are imported later still, by the methods that use them, so that --help is quick.
 COMMANDS = {
     "solve": ("solve:Solve", "Learn a task: train the reward predictor (phase 3)."),
     "baseline": ("baseline:Baseline", "Learn a task with a model-free baseline: MPO."),
@@ -24,6 +26,7 @@ COMMANDS = {
     "train vision": ("train:TrainVision", "Train the vision module (phase 1)."),
     "train explore": ("train:TrainExplore", "Train transition model and exploration policy (phase 2)."),
     "runs": ("runs:Runs", "List runs with their progress and main metric."),
+    "worlds": ("worlds:Worlds", "List the worlds by name: what each is, and how good."),
     "evaluate": ("evaluate:EvaluateRun", "Measure the agents of a run of `solve` or `baseline`."),
     "evaluate vision": ("evaluate:EvaluateVision", "Measure the vision module on held-out scenes."),
     "evaluate explore": ("evaluate:EvaluateExplore", "Measure transition model and exploration policy."),
@@ -39,14 +42,17 @@ def main(args: list[str] | None = None) -> None:
     keep_talking()
     words = sys.argv[1:] if args is None else list(args)
     debug = "--debug" in words
-    words = [word for word in words if word != "--debug"]
+    trust = "--trust" in words
+    words = [word for word in words if word not in ("--debug", "--trust")]
     if not words or words[0] in ("-h", "--help"):
         _print_help()
         sys.exit(0)
     if words[0] == "--version":
         print(f"cobra-rl {__version__}")
         sys.exit(0)
-    if code := _run(words, debug):
+    with trusting(trust):
+        code = _run(words, debug)
+    if code:
         sys.exit(code)
 
 
@@ -62,7 +68,7 @@ def _run(words: list[str], debug: bool) -> int:
     signals.at_second_interrupt = end_at_once
     try:
         with ended_by_interrupts():
-            if _split(words)[0] in TRAINING:
+            if _split(words)[0] in TRAINING and not {"-h", "--help"} & set(words):
                 use_huge_pages()
             command = parse(words)
         command.run()
@@ -91,7 +97,7 @@ def _sentence(error: Exception) -> str:
     """Describe an error in one sentence; for an OSError, name the file and say what to do."""
     if not isinstance(error, OSError):
         return str(error)
-    from cobra_rl.runtime.storage import explain
+    from cobra_rl.storage.files import explain
 
     return f"{explain(error)}."
 
@@ -115,3 +121,4 @@ def _print_help() -> None:
     for name, (_, line) in COMMANDS.items():
         print(f"  {name:{max(map(len, COMMANDS)) + 2}}{line}")
     print("\n  cobra COMMAND --help lists its options; --debug adds tracebacks; cobra --version prints the version.")
+    print("  --trust lets a command run code of your own that a run or a world names as its environment or as a part.")

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from cobra_rl.cli.learning import Learning
 from cobra_rl.cli.options import (
@@ -12,19 +12,17 @@ from cobra_rl.cli.options import (
     Maybe,
     OutFolder,
     Steps,
-    absolute_env,
     check_ray_options,
-    command_line,
     ray_actors,
     shortcut,
 )
-from cobra_rl.config import BASELINE, BaselineConfig
-from cobra_rl.environments import Problem
-from cobra_rl.phases.baseline import prepare_baseline
-from cobra_rl.phases.solving import Solving
+from cobra_rl.config import MPO, MpoConfig
+
+if TYPE_CHECKING:
+    from cobra_rl.runs.task import TaskRun
 
 UNUSED = {  # fields of the networks' configuration that the other features use
-    "pixels": ("slot_actor", "slot_actor_whole", "slot_critic", "slot_critic_whole"),
+    "pixels": ("actor_slot_layers", "actor_global_layers", "critic_slot_layers", "critic_global_layers"),
     "slots": ("channels", "patches", "shrink", "shared", "hidden"),
 }
 
@@ -33,9 +31,10 @@ UNUSED = {  # fields of the networks' configuration that the other features use
 class Baseline(Learning):
     """Learn a task with one of the model-free MPO baselines. Repeat the command to resume or to add steps or seeds."""
 
-    presets: ClassVar = BASELINE
+    presets: ClassVar = MPO
+    place: ClassVar[str] = "baseline"
 
-    config: BaselineConfig  # The agent and its training; every field is an option.
+    config: MpoConfig  # The agent and its training; every field is an option.
     features: Maybe[Literal["pixels", "slots"]] = None
     """What actor and critic see: pictures (the default), or the world model's slots."""
     policy: Maybe[Literal["raw", "deformed"]] = None
@@ -58,16 +57,16 @@ class Baseline(Learning):
 
     def folder_name(self, task: str) -> str:
         """Return the name of a task's folder below --out, for `all`; baselines may share --out."""
-        return f"{task}-{self.chosen().name}"
+        return f"{task}-{self.configuration().name}"
 
-    def learn_elsewhere(self, solvings: Sequence[Solving]) -> None:
+    def learn_elsewhere(self, runs: "Sequence[TaskRun]") -> None:
         """Learn all seeds in Ray processes, unless only the actors are there."""
         if self.actors is None:
-            super().learn_elsewhere(solvings)
+            super().learn_elsewhere(runs)
 
-    def chosen(self) -> BaselineConfig:
+    def configuration(self) -> MpoConfig:
         """Return the configuration with the options --features and --policy applied."""
-        usual = BASELINE[self.preset]
+        usual = MPO[self.preset]
         config = shortcut(self.config, usual, "features", self.features, "--features")
         for name in UNUSED[config.features]:
             if getattr(config.networks, name) != getattr(usual.networks, name):
@@ -75,11 +74,11 @@ class Baseline(Learning):
                 raise ValueError(f"{option} is of no use with --features {config.features}; leave one of them out.")
         return shortcut(config, usual, "policy", self.policy, "--policy")
 
-    def prepare(self, task: str | None, out: Path | None) -> Solving:
+    def rewarded_steps(self, task: str | None) -> int:
+        """Return the number of environment steps per seed."""
+        return self.steps
+
+    def prepare(self, task: str | None, out: Path | None, **options: Any) -> "TaskRun":
         """Describe the training of one task in folder `out`."""
-        config, problem = self.chosen(), Problem(self.task_name(task), self.variant, env=absolute_env(self.env))
-        folder = out or Path("runs", "baseline", self.placed(problem.name(agent=config.name)))
-        where = {"world_folder": self.world, "command": command_line(), "check_every": self.check_every}
         actors = functools.partial(ray_actors, count=self.actors, address=self.address) if self.actors else None
-        budget = (self.seed_range(), self.steps, self.final)
-        return prepare_baseline(config, problem, folder, *budget, **where, make_actors=actors)
+        return super().prepare(task, out, make_actors=actors, **options)

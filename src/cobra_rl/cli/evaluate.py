@@ -7,20 +7,22 @@ from typing import Annotated, Any
 import tyro
 
 from cobra_rl.agents.mpo import mpo_policy
-from cobra_rl.bounds import Bounds
-from cobra_rl.cli.options import Episodes, Maybe, OutJson, command_line
+from cobra_rl.bounds import Bounds, to_json
+from cobra_rl.cli.options import Episodes, Maybe, OutJson, World, command_line
+from cobra_rl.config import MpoConfig
+from cobra_rl.console import working
 from cobra_rl.environments import load_environment
 from cobra_rl.evaluation.explore import evaluate_explore
 from cobra_rl.evaluation.task import greedy_scores
 from cobra_rl.evaluation.vision import evaluate_suite, evaluate_vision
-from cobra_rl.players import BaselineSettings, learnt_seeds, load_player, player_settings
-from cobra_rl.runtime.typed import to_json
-from cobra_rl.runtime.words import working
-from cobra_rl.show.results import write_evaluation
-from cobra_rl.show.tables import print_explore, print_result, print_vision
+from cobra_rl.reporting.results import write_evaluation
+from cobra_rl.reporting.tables import print_explore, print_result, print_vision
+from cobra_rl.runs.load import learnt_seeds, load_agent
+from cobra_rl.runs.settings import task_settings
+from cobra_rl.runs.worlds import load_vision, load_world
 from cobra_rl.spriteworld import Spriteworld
-from cobra_rl.worlds import load_vision, load_world
 
+WORLD = "The run's world, by name or folder, if it was moved. Default: the one that it recorded, or its copy."
 TEST_SEED = 1919  # random seed of the episodes of `cobra evaluate RUN`, which differ from those at the end of the run
 
 
@@ -30,28 +32,31 @@ class EvaluateRun:
 
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The folder of a run of `cobra solve` or `cobra baseline`, such as runs/solve/sorting."""
-    world: Maybe[Path] = None
-    """New folder of the run's world, if it was moved. Default: the run's copy of it, or its recorded path."""
+    world: Annotated[World, tyro.conf.arg(help=WORLD)] = None
+    env: Maybe[str] = None  # The environment of the run, given again, as module:name or file.py:name.
     episodes: Episodes = 200  # Number of greedy episodes in each mode (train and test).
     sampled: bool = False  # Draw the actions of a baseline from its policy, as in training, instead of taking the mean.
     out: Maybe[OutJson] = None  # Where to write the metrics as JSON. Default: they are only printed.
 
     def run(self) -> None:
         """Measure, print, write."""
-        settings, seeds = player_settings(self.run_folder), learnt_seeds(self.run_folder)
-        if self.sampled and not isinstance(settings, BaselineSettings):
-            raise ValueError(f"--sampled is for runs of `cobra baseline`, and {self.run_folder} is none; leave it out.")
+        settings = task_settings(self.run_folder, self.env)
+        seeds = learnt_seeds(self.run_folder)
+        if self.sampled and not isinstance(settings.config, MpoConfig):
+            raise ValueError(f"--sampled is for runs of MPO, and {self.run_folder} is none; leave it out.")
         if not seeds:
             raise ValueError(f"{self.run_folder} holds no agent yet: the run was stopped before its first save.")
         rows = []
         for seed in seeds:
-            agent = load_player(self.run_folder, seed, self.world)
+            agent = load_agent(self.run_folder, seed, self.world, env=self.env)
             assert agent.problem is not None
-            envs, policy, kind = agent.problem.environments(), agent.policy, "greedy"
-            if self.sampled and isinstance(settings, BaselineSettings):
-                policy, kind = mpo_policy(settings.config, sampled=True), "sampled"
-            with working(f"seed {seed}: {self.episodes} {kind} episodes in each mode"):
-                rows.append({"seed": seed} | greedy_scores(policy, agent.params, envs, self.episodes, TEST_SEED))
+            envs = agent.problem.environments()
+            is_sampled = self.sampled and isinstance(settings.config, MpoConfig)
+            policy = mpo_policy(settings.config, sampled=True) if is_sampled else agent.policy
+            with working(f"seed {seed}: {self.episodes} {'sampled' if is_sampled else 'greedy'} episodes in each mode"):
+                rows.append(
+                    {"seed": seed} | greedy_scores(policy, agent.params, envs, episodes=self.episodes, seed=TEST_SEED)
+                )
         metrics = to_json(settings) | {"episodes": self.episodes, "sampled": self.sampled, "seeds": rows}
         print_result(metrics)
         write_metrics(self.out, metrics)
@@ -61,7 +66,7 @@ class EvaluateRun:
 class HeldOut:
     """The options of both measurements on held-out scenes."""
 
-    world: Maybe[Path] = None  # World to measure, such as runs/explore/laptop-seed0/world. Default: the shipped one.
+    world: World = None
     env: Maybe[str] = None
     """A Spriteworld of your own, as module:name or file.py:name. Default: the suite's exploration environment."""
     scenes: Annotated[int, Bounds(10, 100_000)] = 1000

@@ -4,11 +4,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import tyro
 
-from cobra_rl.bounds import Often, Seed
+from cobra_rl.bounds import Bounds, Often, Seed
 from cobra_rl.cli.options import (
     Episodes,
     Maybe,
@@ -19,15 +19,19 @@ from cobra_rl.cli.options import (
     TaskOrAll,
     Variant,
     Workers,
+    World,
     check_ray_options,
+    command_line,
     learn_with_ray,
 )
-from cobra_rl.phases.solving import Solving
-from cobra_rl.players import load_player
-from cobra_rl.runtime.words import working
-from cobra_rl.show.figures.tasks import report_run
-from cobra_rl.show.tables import print_result, print_suite
+from cobra_rl.config import MOST_SEEDS, AgentConfig
+from cobra_rl.console import working
+from cobra_rl.environments import Problem
+from cobra_rl.parts import absolute_name
 from cobra_rl.spriteworld.names import REWARDED
+
+if TYPE_CHECKING:
+    from cobra_rl.runs.task import TaskRun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +41,15 @@ class Learning(ABC):
     task: Annotated[Maybe[TaskOrAll], tyro.conf.Positional] = None
     """A task of the suite, or `all` to learn the six tasks one after the other and compare them in a table."""
     env: Maybe[str] = None  # A task of your own, as module:name or file.py:name, instead of one of the suite.
-    world: Maybe[Path] = None  # World model: a folder that `cobra train explore` wrote. Default: the shipped one.
+    world: World = None
     variant: Variant = "paper"  # Rules of the task: the paper's, or those of the released Spriteworld 1.0.2.
     preset: Preset = "laptop"  # debug: for tests; laptop: ours, for two CPU cores; paper: the paper's numbers.
     seeds: Seeds = 1  # Number of random seeds; each trains one agent.
     first_seed: Seed = 0  # First random seed; the others follow it.
     runtime: Runtime = "local"
-    """Train the seeds one after the other in this process, or in parallel with Ray (needs the extra [ray])."""
+    """Train the seeds in this process, or in parallel with Ray (needs the extra [ray])."""
+    side_by_side: Annotated[int, Bounds(1, 1000)] = MOST_SEEDS
+    """The most seeds that are learnt side by side in this process, in one compiled call."""
     workers: Maybe[Workers] = None  # Number of seeds that Ray trains in parallel on this machine. Default: 2.
     address: Maybe[str] = None  # Address of a Ray cluster, such as auto; all machines must see the disk of --out.
     final: Episodes = 200  # Greedy evaluation episodes at the end, in each mode (train and test).
@@ -51,17 +57,44 @@ class Learning(ABC):
     """Environment steps between evaluations of the current greedy policy, 100 episodes each, fewer if more than 10 are
     lost before. 0: no evaluations."""
 
+    place: ClassVar[str]  # the folder in runs/ for runs of this command
+
     @abstractmethod
-    def prepare(self, task: str | None, out: Path | None) -> Solving:
+    def configuration(self) -> AgentConfig:
+        """Return the agent's configuration, with the options applied that stand for some of its fields."""
+
+    def problem(self, task: str | None) -> Problem:
+        """Describe what is to be learnt."""
+        return Problem(task or str(self.env).rpartition(":")[2], self.variant, env=self.env and absolute_name(self.env))
+
+    @abstractmethod
+    def rewarded_steps(self, task: str | None) -> int:
+        """Return the number of environment steps per seed."""
+
+    def prepare(self, task: str | None, out: Path | None, **options: Any) -> "TaskRun":
         """Describe the training of one task in folder `out`."""
+        from cobra_rl.runs.task import prepare  # here and below: not for --help
+
+        config = self.configuration()
+        problem = self.problem(task)
+        name = problem.name(config.value, config.name)
+        return prepare(
+            config,
+            problem,
+            out or Path("runs", self.place, name if self.preset == "laptop" else f"{name}-{self.preset}"),
+            seeds=range(self.first_seed, self.first_seed + self.seeds),
+            steps=self.rewarded_steps(task),
+            final=self.final,
+            world_folder=self.world,
+            command=command_line(),
+            check_every=self.check_every,
+            side_by_side=self.side_by_side,
+            **options,
+        )
 
     def folder_name(self, task: str) -> str:
         """Return the name of a task's folder below --out, for `all`."""
         return task
-
-    def task_name(self, task: str | None) -> str:
-        """Return the name of a task of the suite, or of the user's own."""
-        return task or str(self.env).rpartition(":")[2]
 
     def learn(self, out: OutFolder | None) -> None:
         """Learn the task, or all of them, and show the results."""
@@ -73,32 +106,30 @@ class Learning(ABC):
         check_ray_options(self.runtime, workers=self.workers, address=self.address)
         tasks = REWARDED if task == "all" else [task]
         outs = [out and out / self.folder_name(each) for each in REWARDED] if task == "all" else [out]
-        solvings = [self.prepare(each, place) for each, place in zip(tasks, outs, strict=True)]
+        runs = [self.prepare(each, place) for each, place in zip(tasks, outs, strict=True)]
         if self.runtime == "ray":
-            self.learn_elsewhere(solvings)
+            self.learn_elsewhere(runs)
         results = []
-        for solving in solvings:
-            results.append(solving.solve())
-            self.show(results[-1], solving)
+        for run in runs:
+            results.append(run.solve())
+            self.show(results[-1], run)
         if task == "all":
+            from cobra_rl.reporting.tables import print_suite
+
             print_suite(results)
 
-    def learn_elsewhere(self, solvings: Sequence[Solving]) -> None:
+    def learn_elsewhere(self, runs: "Sequence[TaskRun]") -> None:
         """Learn all seeds in Ray processes; `solve` then finds them done."""
-        learn_with_ray(solvings, self.workers, self.address)
+        learn_with_ray(runs, self.workers, self.address)
 
-    def show(self, result: dict[str, Any], solving: Solving) -> None:
+    def show(self, result: dict[str, Any], run: "TaskRun") -> None:
         """Print the results of a run, draw its learning curve, film its agent, and print the paths of the files."""
+        from cobra_rl.reporting.figures.tasks import report_run
+        from cobra_rl.reporting.tables import print_result
+        from cobra_rl.runs.load import load_agent
+
         print_result(result)
-        folder = solving.folder
+        folder = run.folder
         with working("Drawing the learning curve and filming the agent"):
-            curve, film = report_run(result, folder, load_player(folder), solving.problem.environments())
+            curve, film = report_run(result, folder, load_agent(folder, env=self.env), run.envs)
         print(f"Result: {folder / 'result.json'}\nLearning curve: {curve}\nFilm: {film}")
-
-    def placed(self, name: str) -> str:
-        """Append the preset to the name of a run, unless it is the default."""
-        return name if self.preset == "laptop" else f"{name}-{self.preset}"
-
-    def seed_range(self) -> range:
-        """Return the random seeds."""
-        return range(self.first_seed, self.first_seed + self.seeds)

@@ -5,20 +5,22 @@ import dataclasses
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast, get_args
 
 import tyro
 from tyro.extras import literal_type_from_choices
 
 from cobra_rl.bounds import Bounds, Output, check
+from cobra_rl.parts import REGISTRY, PartConfig, config_of, load_part
 from cobra_rl.spriteworld.names import MODES, REWARDED, TASKS, VARIANTS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from cobra_rl.phases.solving import Solving
-    from cobra_rl.runtime.actors import Begin, Play
-    from cobra_rl.runtime.ray_actors import RayActors
+    from cobra_rl.collect.actors import Begin, Play
+    from cobra_rl.collect.ray_actors import RayActors
+    from cobra_rl.config import AgentConfig
+    from cobra_rl.runs.task import TaskRun
 
     Mode = Variant = Task = TaskOrAll = WorldOrAll = str
 else:
@@ -32,6 +34,17 @@ T = TypeVar("T")
 NEEDS_RAY = "--runtime ray needs Ray; install it with pip install 'cobra-rl[ray]'."
 # An option that may be left out: help says what that means, and shows neither None nor a default.
 Maybe = Annotated[T | None, tyro.conf.DisallowNone, tyro.conf.arg(help_behavior_hint="")]
+# A world by name or by folder. A folder is text, too: of a path, "./structured" and "structured" are the same.
+World = Annotated[
+    str | None,
+    tyro.conf.DisallowNone,
+    tyro.conf.arg(
+        metavar="NAME|FOLDER",
+        help_behavior_hint="",
+        help="World model: a name that `cobra worlds` lists, or a folder that `cobra train explore` wrote. A name wins "
+        "over a folder of that name; ./NAME is the folder. Default: the world that `cobra worlds` marks.",
+    ),
+]
 Preset = Literal["debug", "laptop", "paper"]
 OutFolder = Annotated[Path, Output(folder=True)]
 OutJson = Annotated[Path, Output(".json")]
@@ -49,20 +62,79 @@ def parse_command(kind: type, name: str, words: list[str]) -> Any:
     """Parse options into a command, a dataclass; if it has `presets`, every field of its configuration is an option."""
     default = None
     if presets := getattr(kind, "presets", None):
-        first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)  # other options' defaults depend on it
+        first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)  # other options' defaults depend on these
         first.add_argument("--preset", nargs="?")
-        preset = first.parse_known_args(words)[0].preset
-        preset = preset if preset in presets else "laptop"  # what is no preset is refused below
-        default = kind(config=presets[preset], preset=preset)
-    command = tyro.cli(kind, prog=name, args=words, default=default, config=(tyro.conf.OmitSubcommandPrefixes,))
+        first.add_argument("--agent", nargs="?")
+        given = first.parse_known_args(words)[0]
+        chosen = {}
+        if "agent" in {field.name for field in dataclasses.fields(kind)}:
+            chosen = {"agent": given.agent or "cobra"}
+            presets = _presets_of(chosen["agent"])
+        preset = given.preset if given.preset in presets else "laptop"  # what is no preset is refused below
+        config, words = choose_parts(presets[preset], words)
+        default = kind(config=config, preset=preset, **chosen)
+    about = None if default is None else _described(kind, default.config)
+    options = (tyro.conf.OmitSubcommandPrefixes,)
+    command = tyro.cli(kind, prog=name, description=about, args=words, default=default, config=options)
     check(command, lambda field: f"--{field.replace('_', '-')}")  # before any work is done
     return command
 
 
-def absolute_env(name: str | None) -> str | None:
-    """Make the path of an environment's file absolute, so that it can be loaded from any working directory."""
-    where, colon, attribute = (name or "").rpartition(":")
-    return f"{Path(where).resolve()}:{attribute}" if colon and where.endswith(".py") else name
+def choose_parts(config: T, words: list[str]) -> tuple[T, list[str]]:
+    """Apply the options that choose a class, such as `--config.reward relation`, and take them out of a command line.
+
+    They come first, since the other options are the fields of the classes that are chosen.
+    """
+    rest = list(words)
+    for field in dataclasses.fields(cast(Any, config)):
+        part = getattr(config, field.name)
+        option = f"--config.{field.name.replace('_', '-')}"
+        if not isinstance(part, PartConfig):
+            continue
+        while (at := next((i for i, word in enumerate(rest) if word.partition("=")[0] == option), None)) is not None:
+            _, equals, name = rest.pop(at).partition("=")
+            if not equals:
+                if at == len(rest) or rest[at].startswith("--"):
+                    known = ", ".join(REGISTRY[part.kind])
+                    raise ValueError(f"{option} needs a name: one of {known}, or your own as FILE.py:CLASS.")
+                name = rest.pop(at)
+            part = carried_over(part, config_of(load_part(part.kind, name)))
+        config = dataclasses.replace(cast(Any, config), **{field.name: part})
+    return config, rest
+
+
+def _presets_of(agent: str) -> "Mapping[str, AgentConfig]":
+    """Return the presets of an agent; one of the user's own has those of the agent whose configuration it extends."""
+    from cobra_rl.config import AGENTS  # here, for it imports JAX
+
+    if agent in AGENTS:
+        return AGENTS[agent]
+    chosen = config_of(load_part("agent", agent))
+    known = next((presets for presets in AGENTS.values() if issubclass(chosen, type(presets["laptop"]))), None)
+    if known is None:
+        return dict.fromkeys(get_args(Preset), chosen())
+    return {name: carried_over(config, chosen) for name, config in known.items()}
+
+
+def carried_over(config: PartConfig, chosen: type) -> Any:
+    """Return a configuration of the chosen class: with all values of `config` if it extends that, else its defaults."""
+    if type(config) is chosen:
+        return config
+    if not issubclass(chosen, type(config)):
+        return chosen()
+    return chosen(**{field.name: getattr(config, field.name) for field in dataclasses.fields(config)})
+
+
+def _described(kind: type, config: Any) -> str:
+    """Describe a command, and say which parts of its configuration can be chosen by name."""
+    parts = [(field.name, getattr(config, field.name)) for field in dataclasses.fields(config)]
+    options = [
+        f"--config.{name.replace('_', '-')} {'|'.join(REGISTRY[part.kind])}|FILE.py:CLASS"
+        for name, part in parts
+        if isinstance(part, PartConfig)
+    ]
+    words = f" Parts are chosen by name, and have options of their own: {'; '.join(options)}." if options else ""
+    return f"{(kind.__doc__ or '').strip()}{words}"
 
 
 def command_line() -> str:
@@ -105,17 +177,17 @@ def check_ray_options(runtime: str, **options: int | str | None) -> None:
 def ray_actors(begin: "Begin", play: "Play", parts: Any, seed: int, count: int, address: str | None) -> "RayActors":
     """Start actors as Ray processes; a ValueError says so if Ray is not installed."""
     try:
-        from cobra_rl.runtime.ray_actors import RayActors
+        from cobra_rl.collect.ray_actors import RayActors
     except ImportError as error:
         raise ValueError(NEEDS_RAY) from error
     return RayActors(begin, play, parts, count, seed, address)
 
 
-def learn_with_ray(solvings: "Sequence[Solving]", workers: int | None, address: str | None) -> None:
+def learn_with_ray(runs: "Sequence[TaskRun]", workers: int | None, address: str | None) -> None:
     """Learn all seeds of tasks in Ray processes, by default two; a ValueError says so if Ray is not installed."""
-    from cobra_rl.phases.solving import learn_elsewhere
+    from cobra_rl.runs.task import learn_elsewhere
 
     try:
-        learn_elsewhere(solvings, workers or 2, address)
+        learn_elsewhere(runs, workers or 2, address)
     except ImportError as error:
         raise ValueError(NEEDS_RAY) from error

@@ -33,7 +33,8 @@ def keep_talking() -> None:
         old = getattr(sys, name)
         if old is getattr(sys, f"__{name}__"):  # else somebody listens who is neither a terminal nor a pipe
             raw = _Steady(number, "w", closefd=False)
-            encoding, lines = old.encoding if old else "utf-8", raw.isatty() or name == "stderr"
+            encoding = old.encoding if old else "utf-8"
+            lines = raw.isatty() or name == "stderr"
             stream = io.TextIOWrapper(io.BufferedWriter(raw), encoding, "backslashreplace", line_buffering=lines)
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)  # the old one would complain at the end

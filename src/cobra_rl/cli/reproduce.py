@@ -11,18 +11,16 @@ from cobra_rl.bounds import NonNegative, TrainingSeed, conform
 from cobra_rl.cli import options, report
 from cobra_rl.cli.evaluate import EvaluateExplore, EvaluateVision
 from cobra_rl.cli.options import command_line
-from cobra_rl.config import EXPLORE, TASK, VISION
+from cobra_rl.config import COBRA, EXPLORE, VISION
+from cobra_rl.console import warn
 from cobra_rl.environments import Problem
-from cobra_rl.phases import explore, vision
-from cobra_rl.phases.solving import Solving
-from cobra_rl.phases.task import prepare
-from cobra_rl.runtime.storage import read_json, write_atomically, write_json
-from cobra_rl.runtime.words import warn
-from cobra_rl.show.results import read_task
-from cobra_rl.show.tables import print_suite
+from cobra_rl.reporting.results import read_task
+from cobra_rl.reporting.tables import print_suite
+from cobra_rl.runs.task import TaskRun, prepare
+from cobra_rl.runs.train import train_explore, train_vision
 from cobra_rl.spriteworld import make
 from cobra_rl.spriteworld.names import REWARDED, SUITE
-from cobra_rl.worlds import load_world
+from cobra_rl.storage.files import read_json, write_atomically, write_json
 
 
 @dataclass(frozen=True)
@@ -68,19 +66,31 @@ class Reproduce:
         self._tell()
 
     _debug = property(lambda self: self.preset == "debug")
-    _world = property(lambda self: self.out / "explore" / "world")
+    _world = property(lambda self: str(self.out / "explore" / "world"))
     _results = property(lambda self: self.out / "results")
     _agents = property(lambda self: report.agents_of(self.out, self._world))
 
     def _vision(self) -> None:
-        folder, title = self.out / "vision", f"vision ({self.preset})"
-        vision.train(VISION[self.preset], make("exploration"), folder, self.seed, title, command=command_line())
+        train_vision(
+            VISION[self.preset],
+            make("exploration"),
+            self.out / "vision",
+            seed=self.seed,
+            title=f"vision ({self.preset})",
+            command=command_line(),
+        )
         self._publish("vision/log.jsonl", "vision_log.jsonl")
 
     def _explore(self) -> None:
-        config, env, title = EXPLORE[self.preset], make("exploration"), f"explore ({self.preset})"
-        seen, folder = self.out / "vision", self.out / "explore"
-        explore.train(config, env, seen, folder, self.seed, title, command=command_line())
+        train_explore(
+            EXPLORE[self.preset],
+            make("exploration"),
+            self.out / "vision",
+            self.out / "explore",
+            seed=self.seed,
+            title=f"explore ({self.preset})",
+            command=command_line(),
+        )
         self._publish("explore/log.jsonl", "explore_log.jsonl")
 
     def _evaluate(self) -> None:
@@ -90,32 +100,43 @@ class Reproduce:
                 command(world=self._world, scenes=60 if self._debug else 1000, out=out).run()
 
     def _learn(self) -> None:
-        options.learn_with_ray([self._solving(task) for task in REWARDED], self.workers, self.address)
+        options.learn_with_ray([self._task_run(task) for task in REWARDED], self.workers, self.address)
 
     def _solve(self, task: str) -> None:
-        self._solving(task).solve()
+        self._task_run(task).solve()
         self._publish(f"solve/{task}/result.json", f"solve/{task}.json")
 
-    def _solving(self, task: str) -> Solving:
-        config, folder = TASK[self.preset], self.out / "solve" / task
-        steps = self.steps or (40 if self._debug else SUITE[task].steps)
-        final = self.final or (4 if self._debug else 200)
-        where = {"world_folder": self._world, "command": command_line()}
-        return prepare(config, load_world(self._world), Problem(task), folder, range(self.seeds), steps, final, **where)
+    def _task_run(self, task: str) -> TaskRun:
+        return prepare(
+            COBRA[self.preset],
+            Problem(task),
+            self.out / "solve" / task,
+            seeds=range(self.seeds),
+            steps=self.steps or (40 if self._debug else SUITE[task].steps),
+            final=self.final or (4 if self._debug else 200),
+            world_folder=self._world,
+            command=command_line(),
+        )
 
     def _publish(self, source: str, target: str) -> None:
         """Copy a file of a run to the results, atomically; one that is there keeps its age, which figures depend on."""
-        path, content = self._results / target, (self.out / source).read_bytes()
+        path = self._results / target
+        content = (self.out / source).read_bytes()
         if not path.exists() or path.read_bytes() != content:
             write_atomically(path, content)
 
     def _figures(self) -> None:
-        figures = report.Figures(world=self._world, results=self._results, out=self.out / "figures")
-        figures.run(self._agents, redraw=False)
+        command = report.Figures(world=self._world, results=self._results, out=self.out / "figures")
+        command.run(self._agents, redraw=False)
 
     def _report(self) -> None:
-        figures, page = self.out / "figures", self.out / "report.html"
-        report.Report(world=self._world, results=self._results, figures=figures, out=page).run(self._agents)
+        command = report.Report(
+            world=self._world,
+            results=self._results,
+            figures=self.out / "figures",
+            out=self.out / "report.html",
+        )
+        command.run(self._agents)
 
     def _minutes(self) -> dict[str, float]:
         """Return the wall time of each part, of all calls together."""

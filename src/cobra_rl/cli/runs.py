@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from cobra_rl.show.runs import print_runs, read_runs
+from cobra_rl.reporting.runs import print_runs, read_runs
 
 
 @dataclass(frozen=True)

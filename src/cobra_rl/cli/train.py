@@ -20,9 +20,10 @@ from cobra_rl.cli.options import (
 )
 from cobra_rl.config import EXPLORE, VISION, ExploreConfig, VisionConfig
 from cobra_rl.environments import load_environment
-from cobra_rl.phases import explore, vision
+from cobra_rl.phases.explore import actor_functions
+from cobra_rl.runs.train import train_explore, train_vision
+from cobra_rl.runs.worlds import find_vision, load_vision
 from cobra_rl.spriteworld import make
-from cobra_rl.worlds import SHIPPED, load_vision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +60,16 @@ class TrainVision(Training):
 
     def run(self) -> None:
         """Train the module and print where its weights are."""
-        folder, title = self.out or Path("runs", "vision", f"{self.preset}-seed{self.seed}"), f"vision ({self.preset})"
-        vision.train(self.configuration(), self.environment(), folder, self.seed, title, self.env, command_line())
+        folder = self.out or Path("runs", "vision", f"{self.preset}-seed{self.seed}")
+        train_vision(
+            self.configuration(),
+            self.environment(),
+            folder,
+            seed=self.seed,
+            title=f"vision ({self.preset})",
+            env_name=self.env,
+            command=command_line(),
+        )
         print(f"Weights: {folder / 'weights'}\nLog: {folder / 'log.jsonl'}\nPictures: {folder / 'pictures'}")
         print(f"Next: cobra train explore --vision {folder}")
 
@@ -72,11 +81,12 @@ class TrainExplore(Training):
     presets: ClassVar = EXPLORE
 
     config: ExploreConfig  # Both networks and their training; every field is an option.
-    policy: Maybe[Literal["slots", "whole", "random"]] = None
-    """Exploration policy of the actors. slots: D_net reads one slot at a time; whole: it reads all at once (the paper);
-    random: uniform actions, and only the transition model is trained. Default: the preset's."""
-    vision: Maybe[Path] = None
-    """Vision module: a run of `cobra train vision`, a folder of its weights, or a world. Default: the shipped one."""
+    policy: Maybe[Literal["per_slot", "joint", "random"]] = None
+    """Exploration policy of the actors. per_slot: D_net reads one slot at a time; joint: it reads all at once (the
+    paper); random: uniform actions, and only the transition model is trained. Default: the preset's."""
+    vision: Maybe[str] = None
+    """Vision module: a run of `cobra train vision`, a folder of its weights, or a world by name or folder. Default:
+    that of the world that `cobra worlds` marks."""
     runtime: Literal["local", "ray"] = "local"  # Run actors in this process or as Ray processes (extra [ray]).
     actors: Maybe[ActorCount] = None  # Number of actors, with --runtime ray. Default: 2.
     address: Maybe[str] = None  # Address of a Ray cluster, such as auto. Default: Ray starts on this machine.
@@ -86,24 +96,36 @@ class TrainExplore(Training):
     def run(self) -> None:
         """Train both networks and print where the world model is."""
         check_ray_options(self.runtime, actors=self.actors, address=self.address)
-        config, env, seen = self.configuration(), self.environment(), self.vision or SHIPPED
+        config = self.configuration()
+        env = self.environment()
+        seen = find_vision(self.vision)
         name = f"{self.preset}-{self.policy}" if self.policy else self.preset
-        folder, title = self.out or Path("runs", "explore", f"{name}-seed{self.seed}"), f"explore ({name})"
-        ray = self.runtime == "ray"
-        with closing(self._ray_actors(config, env, seen)) if ray else nullcontext() as actors:
-            explore.train(config, env, seen, folder, self.seed, title, actors, self.env, command_line())
+        folder = self.out or Path("runs", "explore", f"{name}-seed{self.seed}")
+        with closing(self._ray_actors(config, env, seen)) if self.runtime == "ray" else nullcontext() as actors:
+            train_explore(
+                config,
+                env,
+                seen,
+                folder,
+                seed=self.seed,
+                title=f"explore ({name})",
+                actors=actors,
+                env_name=self.env,
+                command=command_line(),
+            )
         print(f"World: {folder / 'world'}\nLog: {folder / 'log.jsonl'}\nPictures: {folder / 'pictures'}")
         task = "sorting" if self.env is None else "--env YOUR_TASK"
         print(f"Next: cobra solve {task} --world {folder / 'world'}")
 
     def configuration(self) -> ExploreConfig:
         """Return the configuration, with --steps and --policy applied."""
-        config, usual = super().configuration(), EXPLORE[self.preset].exploration
+        config = super().configuration()
+        usual = EXPLORE[self.preset].exploration
         if self.policy == "random":
             return dataclasses.replace(config, curious=False)
         policy = shortcut(config.exploration, usual, "net", self.policy, "--policy", "--config.exploration")
         return dataclasses.replace(config, exploration=policy)
 
     def _ray_actors(self, config: ExploreConfig, env: Any, seen: Path) -> Any:
-        functions = explore.actor_functions(config, env, 1)
+        functions = actor_functions(config, env, 1)
         return ray_actors(*functions, load_vision(seen), self.seed + 2, self.actors or 2, self.address)

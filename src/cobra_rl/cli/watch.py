@@ -6,15 +6,19 @@ from typing import Annotated, Any
 
 import tyro
 
-from cobra_rl.agent import Agent
 from cobra_rl.bounds import Bounds, Seed
-from cobra_rl.cli.options import Film, Frames, Maybe, Mode, Task, Variant, WorldOrAll
+from cobra_rl.cli.options import Film, Frames, Maybe, Mode, Task, Variant, World, WorldOrAll
+from cobra_rl.console import working
 from cobra_rl.environments import Problem, load_environment
-from cobra_rl.players import Player, load_player
-from cobra_rl.runtime.words import working
-from cobra_rl.show.films import film_random, film_suite, save_gif, watch
+from cobra_rl.reporting.films import film_random, film_suite, save_gif, watch
+from cobra_rl.runs.agent import Agent
+from cobra_rl.runs.load import TrainedAgent, load_agent
 from cobra_rl.spriteworld import make
 
+WORLD = (
+    "The world whose agent is filmed, by name or folder. With --run: the run's world, if it was moved; by default the "
+    "one that it recorded, or its copy."
+)
 PIXELS = 300_000_000  # most pixels of a film: about a gigabyte of memory
 
 
@@ -23,15 +27,15 @@ class Watch:
     """Film an agent at a task: a GIF of the scene, the slots that it sees and the scenes that it imagines."""
 
     task: Annotated[Maybe[Task], tyro.conf.Positional] = None
-    """The task whose shipped agent is filmed; not needed with --run."""
+    """The task whose agent is filmed: the one that is kept with the world; not needed with --run."""
     mode: Mode = "train"  # train, or test (the robustness test of the task).
-    variant: Variant = "paper"  # Rules that the shipped agent learnt by: the paper's, or those of Spriteworld 1.0.2.
+    variant: Variant = "paper"  # Rules that this agent learnt by: the paper's, or those of Spriteworld 1.0.2.
     run_folder: Annotated[Maybe[Path], tyro.conf.arg(name="run", help_behavior_hint="")] = None
     """Film the agent of this run of `cobra solve` or `cobra baseline` at the task that it learnt."""
     seed_of_run: Annotated[Maybe[Seed], tyro.conf.arg(name="run-seed", help_behavior_hint="")] = None
     """Random seed of the run whose agent is filmed. Default: the first."""
-    world: Maybe[Path] = None
-    """New folder of the run's world, if it was moved. Default: the run's copy of it, or its recorded path."""
+    world: Annotated[World, tyro.conf.arg(help=WORLD)] = None
+    env: Maybe[str] = None  # The environment of the run, given again, as module:name or file.py:name.
     frames: Frames = 60  # Number of frames; when an episode ends, the next begins.
     seed: Seed = 0  # Random seed; the same seed writes the same film.
     out: Maybe[Film] = None  # Output file. Default: runs/watch/TASK-MODE.gif.
@@ -42,22 +46,22 @@ class Watch:
         path = self.out or Path("runs", "watch", f"{agent.name}-{self.mode}.gif")
         env = problem.environments()[self.mode]
         with working("filming", self.frames) as tell:
-            frames = watch(agent, env, self.frames, self.seed, 192, lambda done, _: tell(done))
+            frames = watch(agent, env, self.frames, seed=self.seed, size=192, progress=lambda done, _: tell(done))
         save_gif(frames, path, fps=3.0)
         print(f"Film: {path}")
 
-    def _agent(self) -> tuple[Player, Problem]:
+    def _agent(self) -> tuple[TrainedAgent, Problem]:
         """Load the agent, and return it with the problem that it learnt."""
         if self.run_folder is None and self.task is None:
             raise ValueError("Name a task, or give a run of `cobra solve` with --run.")
         if self.run_folder is None and self.seed_of_run is not None:
-            raise ValueError("--run-seed goes with --run: one agent is shipped for each task.")
-        if self.run_folder is None and self.world is not None:
-            raise ValueError("--world goes with --run: the shipped agents play in the shipped world.")
+            raise ValueError("--run-seed goes with --run: a world has one agent for each task.")
+        if self.run_folder is None and self.env is not None:
+            raise ValueError("--env goes with --run: the agent of a world plays the task that it learnt.")
         if self.run_folder is None:
-            agent = Agent.pretrained(str(self.task), self.variant)
+            agent = Agent.pretrained(str(self.task), self.variant, self.world)
         else:
-            agent = load_player(self.run_folder, self.seed_of_run, self.world)
+            agent = load_agent(self.run_folder, self.seed_of_run, self.world, env=self.env)
         assert agent.problem is not None
         learnt = agent.problem.task
         if self.run_folder is not None and self.variant not in ("paper", agent.problem.variant):
@@ -98,7 +102,8 @@ class PlayRandom:
             what = f"{name}, {self.mode} mode"
         elif self.task in (None, "all"):
             frames = film_suite(variant=self.variant, size=self.size // 2, **options)
-            what, name = f"all seven environments, {self.variant} rules", f"all-{self.variant}"
+            what = f"all seven environments, {self.variant} rules"
+            name = f"all-{self.variant}"
         else:
             frames = film_random(make(self.task, self.mode, self.variant), size=self.size, **options)
             name = f"{self.task}-{self.mode}-{self.variant}"

@@ -15,15 +15,19 @@ from jaxtyping import Array, Bool, Float
 
 from cobra_rl.spriteworld import SHAPES, Sprites
 
-FACTORS = ("x", "y", "hue", "saturation", "shape", "angle")
+PROBED_FACTORS = ("x", "y", "hue", "saturation", "shape", "angle")
 # How many times a shape looks the same within a full turn; 0 for the circle, which has no angle
-TURNS = np.array([3, 4, 5, 6, 8, 0, 4, 5, 6, 4, 5, 6])
+SYMMETRY_ORDER = np.array([3, 4, 5, 6, 8, 0, 4, 5, 6, 4, 5, 6])
 
 RIDGE = 1e-3
-WIDTH, DEPTH, STEPS, BATCH, LEARNING_RATE = 64, 2, 2000, 256, 3e-3
+HIDDEN_UNITS = 64
+HIDDEN_LAYERS = 2
+TRAINING_STEPS = 2000
+TRAINING_BATCH = 256
+LEARNING_RATE = 3e-3
 SHUFFLES = 5  # permutations of each latent, for its importance
 
-Slots = Float[np.ndarray, "S M"]
+SpriteSlots = Float[np.ndarray, "S M"]  # one slot for each sprite
 Nets = dict[str, eqx.nn.MLP]
 
 
@@ -37,18 +41,21 @@ class PositionProbe:
     weight: Float[np.ndarray, "M 2"]
 
     @classmethod
-    def fit(cls, slots: Slots, position: Float[np.ndarray, "S 2"]) -> "PositionProbe":
+    def fit(cls, slots: SpriteSlots, position: Float[np.ndarray, "S 2"]) -> "PositionProbe":
         """Fit the probe."""
-        mean, std, origin = slots.mean(axis=0), slots.std(axis=0) + 1e-6, position.mean(axis=0)
+        mean = slots.mean(axis=0)
+        std = slots.std(axis=0) + 1e-6
+        origin = position.mean(axis=0)
         inputs = (slots - mean) / std
         gram = inputs.T @ inputs + RIDGE * np.eye(inputs.shape[1])
-        return cls(mean, std, origin, np.linalg.solve(gram, inputs.T @ (position - origin)).astype(np.float32))
+        weight = np.linalg.solve(gram, inputs.T @ (position - origin)).astype(np.float32)
+        return cls(mean, std, origin, weight=weight)
 
-    def __call__(self, slots: Slots) -> Float[np.ndarray, "S 2"]:
+    def __call__(self, slots: SpriteSlots) -> Float[np.ndarray, "S 2"]:
         """Read (x, y) in frame widths."""
         return self.origin + self.standardise(slots) @ self.weight
 
-    def standardise(self, slots: Slots) -> Slots:
+    def standardise(self, slots: SpriteSlots) -> SpriteSlots:
         """Shift and scale slots to zero mean and unit variance over those of the fit."""
         return (slots - self.mean) / self.std
 
@@ -60,7 +67,7 @@ class Probes:
     position: PositionProbe
     nets: Nets  # read standardised slots
 
-    def errors(self, slots: Slots, sprites: Sprites) -> dict[str, Float[np.ndarray, " S"]]:
+    def errors(self, slots: SpriteSlots, sprites: Sprites) -> dict[str, Float[np.ndarray, " S"]]:
         """Measure the absolute error of each factor, sprite by sprite.
 
         Args:
@@ -81,11 +88,11 @@ class Probes:
             "hue": _circle_error(outputs["hue"], np.asarray(sprites.color[:, 0])),
             "saturation": np.abs(outputs["saturation"][:, 0] - sprites.color[:, 1]),
             "shape": (outputs["shape"].argmax(axis=1) != shape).astype(np.float32),
-            "angle": np.where(TURNS[shape] > 0, _circle_error(angle, _phase(sprites)), np.nan),
+            "angle": np.where(SYMMETRY_ORDER[shape] > 0, _circle_error(angle, _phase(sprites)), np.nan),
         }
 
 
-def fit_probes(slots: Slots, sprites: Sprites, seed: int = 0, steps: int = STEPS) -> Probes:
+def fit_probes(slots: SpriteSlots, sprites: Sprites, seed: int = 0, *, steps: int = TRAINING_STEPS) -> Probes:
     """Fit all probes to slots and the sprites matched to them.
 
     Args:
@@ -102,17 +109,18 @@ def fit_probes(slots: Slots, sprites: Sprites, seed: int = 0, steps: int = STEPS
     """
     if len(slots) < 2:
         raise ValueError(f"Probes cannot be fitted to {len(slots)} sprites; evaluate on more scenes.")
-    position, targets = PositionProbe.fit(slots, np.asarray(sprites.position)), _targets(sprites)
+    position = PositionProbe.fit(slots, np.asarray(sprites.position))
+    targets = _targets(sprites)
     init_key, fit_key = jax.random.split(jax.random.key(seed))
     nets = {
-        name: eqx.nn.MLP(slots.shape[1], target.shape[1], WIDTH, DEPTH, key=key)
+        name: eqx.nn.MLP(slots.shape[1], target.shape[1], width_size=HIDDEN_UNITS, depth=HIDDEN_LAYERS, key=key)
         for (name, target), key in zip(targets.items(), jax.random.split(init_key, len(targets)), strict=True)
     }
     inputs = jnp.asarray(position.standardise(slots), jnp.float32)
-    return Probes(position, _train(nets, inputs, targets, fit_key, steps))
+    return Probes(position, _train(nets, inputs, targets, key=fit_key, steps=steps))
 
 
-def probe_scores(probes: Probes, slots: Slots, sprites: Sprites) -> dict[str, float]:
+def probe_scores(probes: Probes, slots: SpriteSlots, sprites: Sprites) -> dict[str, float]:
     """Measure how well probes read the factors of sprites.
 
     Args:
@@ -125,7 +133,7 @@ def probe_scores(probes: Probes, slots: Slots, sprites: Sprites) -> dict[str, fl
         `shape_accuracy`, and `angle_error` in degrees; NaN where no sprite has the factor.
     """
     errors = probes.errors(slots, sprites)
-    degrees = errors["angle"] * 360.0 / np.maximum(TURNS[np.asarray(sprites.shape)], 1)
+    degrees = errors["angle"] * 360.0 / np.maximum(SYMMETRY_ORDER[np.asarray(sprites.shape)], 1)
     return {
         "position_error": _mean(np.concatenate([errors["x"], errors["y"]])),
         "hue_error": _mean(errors["hue"]),
@@ -135,7 +143,7 @@ def probe_scores(probes: Probes, slots: Slots, sprites: Sprites) -> dict[str, fl
     }
 
 
-def importances(probes: Probes, slots: Slots, sprites: Sprites, seed: int = 0) -> Float[np.ndarray, "M F"]:
+def importances(probes: Probes, slots: SpriteSlots, sprites: Sprites, *, seed: int = 0) -> Float[np.ndarray, "M F"]:
     """Measure how much worse each factor is read when one latent is shuffled among the sprites.
 
     The unit is the error when whole slots are shuffled, so that factors can be compared, and a factor that cannot be
@@ -152,9 +160,9 @@ def importances(probes: Probes, slots: Slots, sprites: Sprites, seed: int = 0) -
     """
     rng = np.random.default_rng(seed)
 
-    def mean_errors(inputs: Slots) -> Float[np.ndarray, " F"]:
+    def mean_errors(inputs: SpriteSlots) -> Float[np.ndarray, " F"]:
         errors = probes.errors(inputs, sprites)
-        return np.array([_mean(errors[name]) for name in FACTORS])
+        return np.array([_mean(errors[name]) for name in PROBED_FACTORS])
 
     def shuffled(latent: Bool[np.ndarray, " M"]) -> Float[np.ndarray, " F"]:
         mixed = (np.where(latent, slots[rng.permutation(len(slots))], slots) for _ in range(SHUFFLES))
@@ -185,8 +193,8 @@ def disentanglement(importance: Float[np.ndarray, "M F"]) -> float:
 
 
 def _phase(sprites: Sprites) -> Float[np.ndarray, " S"]:
-    """The angle in turns of the shape's own symmetry: the same for angles that look the same."""
-    return (np.asarray(sprites.angle) / 360.0 * TURNS[np.asarray(sprites.shape)]).astype(np.float32)
+    """Return the angle in turns of the shape's own symmetry: the same for angles that look the same."""
+    return (np.asarray(sprites.angle) / 360.0 * SYMMETRY_ORDER[np.asarray(sprites.shape)]).astype(np.float32)
 
 
 def on_circle(turns: Float[np.ndarray, " S"]) -> Float[np.ndarray, "S 2"]:
@@ -195,7 +203,7 @@ def on_circle(turns: Float[np.ndarray, " S"]) -> Float[np.ndarray, "S 2"]:
 
 
 def _circle_error(point: Float[np.ndarray, "S 2"], turns: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
-    """Distance along the circle, in turns, of a point's direction."""
+    """Compute the distance along the circle, in turns, of a point's direction."""
     apart = (np.arctan2(point[:, 1], point[:, 0]) / (2 * np.pi) - turns) % 1.0
     return np.minimum(apart, 1.0 - apart)
 
@@ -204,7 +212,7 @@ def _targets(sprites: Sprites) -> dict[str, Float[Array, "S outputs"]]:
     """Return what each net should say. For the angle each shape has outputs of its own; NaN where nothing is asked."""
     shape = np.asarray(sprites.shape)
     angle = np.full((len(shape), len(SHAPES), 2), np.nan, np.float32)
-    angle[np.arange(len(shape)), shape] = np.where(TURNS[shape, None] > 0, on_circle(_phase(sprites)), np.nan)
+    angle[np.arange(len(shape)), shape] = np.where(SYMMETRY_ORDER[shape, None] > 0, on_circle(_phase(sprites)), np.nan)
     targets = {
         "hue": on_circle(np.asarray(sprites.color[:, 0])),
         "saturation": np.asarray(sprites.color[:, 1:2]),
@@ -218,7 +226,8 @@ def _loss(nets: Nets, inputs: Float[Array, "B M"], targets: dict[str, Array]) ->
     """Sum the losses of the nets, which share no weights: each learns as if it were alone."""
     total = jnp.float32(0.0)
     for name, net in nets.items():
-        outputs, target = jax.vmap(net)(inputs), targets[name]
+        outputs = jax.vmap(net)(inputs)
+        target = targets[name]
         if name == "shape":
             total += optax.softmax_cross_entropy(outputs, target).mean()
         else:
@@ -228,13 +237,13 @@ def _loss(nets: Nets, inputs: Float[Array, "B M"], targets: dict[str, Array]) ->
 
 
 @eqx.filter_jit
-def _train(nets: Nets, inputs: Float[Array, "S M"], targets: dict[str, Array], key: Array, steps: int) -> Nets:
+def _train(nets: Nets, inputs: Float[Array, "S M"], targets: dict[str, Array], *, key: Array, steps: int) -> Nets:
     optimiser = optax.adam(optax.cosine_decay_schedule(LEARNING_RATE, steps))
     params, static = eqx.partition(nets, eqx.is_inexact_array)
 
     def step(carry, key):
         params, state = carry
-        rows = jax.random.randint(key, (BATCH,), 0, len(inputs))
+        rows = jax.random.randint(key, (TRAINING_BATCH,), 0, len(inputs))
         batch = {name: target[rows] for name, target in targets.items()}
         grads = jax.grad(lambda p: _loss(eqx.combine(p, static), inputs[rows], batch))(params)
         updates, state = optimiser.update(grads, state)
@@ -250,6 +259,6 @@ def _predict(nets: Nets, inputs: Float[Array, "S M"]) -> dict[str, Float[Array, 
 
 
 def _mean(values: Float[np.ndarray, " S"]) -> float:
-    """Mean of those that are not NaN; NaN if none is left."""
+    """Return the mean of those that are not NaN; NaN if none is left."""
     values = values[~np.isnan(values)]
     return float(values.mean()) if values.size else float("nan")

@@ -4,6 +4,9 @@ The values are shares of episodes or counts of steps; a seed that never got ther
 cannot represent 0.995, and the order in which they are added depends on the processor, so that a mean which lies on a
 half of its last printed digit (99.65 %) would be rounded differently on different machines. Here each float stands for
 the decimal that it prints as, means are fractions, and halves are rounded up.
+
+Own code: SciPy adds floats (0.97549999 for 0.9755), trims whole values only, and takes 0.6 s to import. The tests
+compare with it.
 """
 
 import functools
@@ -42,7 +45,7 @@ def interquartile_mean(values: Values) -> Exact:
     """Compute the exact mean of the middle half of the values, those at its edges in part; infinite if one is."""
     ordered = sorted(exact(value) for value in values)
     total = sum(weight * ordered[place] for place, weight in _weights(len(ordered)).items())
-    return total if total == math.inf else Fraction(total) / (2 * len(ordered))
+    return _divided(total, 2 * len(ordered))
 
 
 def bootstrap_interval(values: Values, level: float = 0.95, draws: int = 10_000) -> tuple[Exact, Exact]:
@@ -60,18 +63,20 @@ def bootstrap_interval(values: Values, level: float = 0.95, draws: int = 10_000)
         The low and the high end.
     """
     ordered = sorted(exact(value) for value in values)
-    seeds, weights = len(ordered), _weights(len(ordered))
+    seeds = len(ordered)
     denominator = math.lcm(*(value.denominator for value in ordered if isinstance(value, Fraction)))
-    numerators = [int(value * denominator) if isinstance(value, Fraction) else value for value in ordered]
+    # Objects, Python's integers: neither 64 bits nor floats hold the sums of all numerators.
+    numerators = np.array([value if value == math.inf else int(value * denominator) for value in ordered], object)
     rank_of = np.array([ordered.index(exact(value)) for value in values])
     drawn = np.sort(rank_of[np.random.default_rng(0).integers(seeds, size=(draws, seeds))], axis=1)
-    table = np.array(numerators, object)  # exact: neither 64 bits nor floats hold the sums of all numerators
-    sums = np.sort(sum(weight * table[drawn[:, place]] for place, weight in weights.items()))
+    sums = np.sort(sum(weight * numerators[drawn[:, place]] for place, weight in _weights(seeds).items()))
     rank = math.floor((1 - Fraction(str(level))) / 2 * (draws - 1) + Fraction(1, 2))
-    low, high = (
-        end if end == math.inf else Fraction(end, 2 * seeds * denominator) for end in (sums[rank], sums[-1 - rank])
-    )
-    return low, high
+    count = 2 * seeds * denominator
+    return _divided(sums[rank], count), _divided(sums[-1 - rank], count)
+
+
+def _divided(total: Exact | int, count: int) -> Exact:
+    return total if total == math.inf else Fraction(total) / count
 
 
 def _weights(seeds: int) -> dict[int, int]:
@@ -92,39 +97,6 @@ def _summary(values: tuple[Exact, ...]) -> Summary:
     return Summary(interquartile_mean(values), *bootstrap_interval(values), len(values))
 
 
-class Spread(NamedTuple):
-    """Standard deviations of a measure: of seeds within a group, and of the groups beyond what the seeds explain."""
-
-    within: float
-    between: float
-
-
-def spread(groups: Sequence[Values]) -> Spread:
-    """Split the variance of values in groups, such as seeds in worlds, in two: within groups and between them.
-
-    This is the one-way random-effects model, value = mean + group + seed. The mean squares give the variances, and a
-    variance between groups that comes out negative is 0.
-
-    Args:
-        groups: The values of each group; groups may have different sizes.
-
-    Returns:
-        The standard deviations within groups and between them.
-
-    Raises:
-        ValueError: If there are fewer than two groups, or no group has two values.
-    """
-    values = [np.asarray(group, float) for group in groups]
-    sizes, means = np.array([len(group) for group in values]), np.array([group.mean() for group in values])
-    total, degrees = sizes.sum(), len(values) - 1
-    if degrees < 1 or total == len(values):
-        raise ValueError("The spread needs two groups, and two values in one of them.")
-    within = sum(((group - mean) ** 2).sum() for group, mean in zip(values, means, strict=True)) / (total - len(values))
-    between = (sizes * (means - np.concatenate(values).mean()) ** 2).sum() / degrees
-    per_group = (total - (sizes**2).sum() / total) / degrees  # the size of a group, if all had the same
-    return Spread(math.sqrt(within), math.sqrt(max(0.0, (between - within) / per_group)))
-
-
 def or_never(counts: Sequence[int | None]) -> list[float | int]:
     """Replace None, a seed that never got there, by math.inf."""
     return [math.inf if count is None else count for count in counts]
@@ -132,9 +104,10 @@ def or_never(counts: Sequence[int | None]) -> list[float | int]:
 
 def count_summary(counts: Sequence[int | None]) -> str:
     """Write steps or episodes that seeds needed (None: never): "1,854", "1,854; 4 of 5 seeds" or "2 of 5 seeds"."""
-    mean, never = interquartile_mean(or_never(counts)), counts.count(None)
+    mean = interquartile_mean(or_never(counts))
     parts = [] if mean == math.inf else [count(mean)]
-    parts += [f"{len(counts) - never} of {len(counts)} seeds"] if never else []
+    if never := counts.count(None):
+        parts.append(f"{len(counts) - never} of {len(counts)} seeds")
     return "; ".join(parts)
 
 

@@ -4,27 +4,28 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, UInt8
 
-from cobra_rl.agents.base import Policy
-from cobra_rl.spriteworld import EnvState, Spriteworld
-from cobra_rl.spriteworld.base import Environment, auto_reset
+from cobra_rl.agents.contract import Policy
+from cobra_rl.spriteworld import Environment, EnvState, Spriteworld, auto_reset
 
-WINDOW, ENOUGH = 30, 27  # episodes, and how many of them must succeed: 90 %
-CONTEXT = {"random": "random policy", "bound": "one-step search with the true state"}  # what to compare with
+WINDOW = 30  # episodes
+MIN_SUCCESSES = 27  # of the last WINDOW episodes: 90 %
+REFERENCES = {"random": "random policy", "bound": "one-step search with the true state"}  # what to compare with
 Envs = Mapping[str, Environment]  # by mode, such as {"train": ..., "test": ...}
+PROPOSALS = 128  # of the upper bound
 SIDE_BY_SIDE = 16  # episodes; more take longer per image, and wait longer for the last one
 
 
-class Played(NamedTuple):
-    """Episodes, each played to its end; within a turn, to the present step."""
+class Results(NamedTuple):
+    """How episodes ended; within a turn, how they stand."""
 
     success: Bool[np.ndarray | Array, " E"]
     reward: Float[np.ndarray | Array, " E"]  # of the last step
@@ -39,7 +40,7 @@ class Episode(NamedTuple):
     success: bool | None  # None while it is under way
 
 
-class Playing(NamedTuple):
+class RunningEpisodes(NamedTuple):
     """Episodes under way."""
 
     states: Any  # of the environments, with a leading axis E
@@ -50,16 +51,16 @@ class Playing(NamedTuple):
 class Turn(NamedTuple):
     """One step in all episodes under way."""
 
-    before: Playing
+    before: RunningEpisodes
     actions: Float[Array, "E A"]
     after: Any  # states of the environments, the last ones of episodes included
     done: Bool[Array, " E"]
-    outcome: Played
+    outcome: Results
 
 
 def play_episodes(
-    policy: Policy, params: Any, env: Environment, episodes: int, seed: int, most_lost: int | None = None
-) -> Played:
+    policy: Policy, params: Any, env: Environment, *, episodes: int, seed: int, most_lost: int | None = None
+) -> Results:
     """Play episodes, each to its end; what happens in one depends on `seed`, and not on how many are played.
 
     Args:
@@ -74,21 +75,22 @@ def play_episodes(
         For each episode, or for those that ended if it stopped before, whether it succeeded, the reward of its last
         step, and its number of steps.
     """
-    played = Played(np.zeros(episodes, bool), np.zeros(episodes), np.zeros(episodes, int))
-    over, turns = np.zeros(episodes, bool), _turns(policy, params, env, seed, limit=episodes)
+    results = Results(np.zeros(episodes, bool), np.zeros(episodes), np.zeros(episodes, int))
+    over = np.zeros(episodes, bool)
     most_lost = episodes if most_lost is None else most_lost
-    while not over.all() and np.sum(over & ~played.success) <= most_lost:
+    turns = _turns(policy, params, env, seed=seed, limit=episodes)
+    while not over.all() and np.sum(over & ~results.success) <= most_lost:
         turn = next(turns)
         number = np.asarray(turn.before.episode)
         ended = np.asarray(turn.done) & (number < episodes)
-        for kept, values in zip(played, turn.outcome, strict=True):
-            kept[number[ended]] = np.asarray(values)[ended]
+        for column, values in zip(results, turn.outcome, strict=True):
+            column[number[ended]] = np.asarray(values)[ended]
         over[number[ended]] = True
-    return Played(*(kept[over] for kept in played))
+    return Results(*(column[over] for column in results))
 
 
 def episodes(
-    policy: Policy, params: Any, env: Environment, seed: int, together: int = SIDE_BY_SIDE
+    policy: Policy, params: Any, env: Environment, *, seed: int, together: int = SIDE_BY_SIDE
 ) -> Iterator[Episode]:
     """Play the episodes of `play_episodes` without end, with all their states and actions.
 
@@ -104,7 +106,7 @@ def episodes(
     """
     under_way: dict[int, Episode] = {}
     following = 0
-    for turn in map(jax.device_get, _turns(policy, params, env, seed, limit=2**31 - 1, together=together)):
+    for turn in map(jax.device_get, _turns(policy, params, env, seed=seed, together=together)):
         for row, number in enumerate(turn.before.episode):
             state, after = (jax.tree.map(lambda leaf, row=row: leaf[row], t) for t in (turn.before.states, turn.after))
             states, actions, _ = under_way.get(number, Episode([state], [], None))
@@ -116,7 +118,7 @@ def episodes(
             following += 1
 
 
-def visited(policy: Policy, params: Any, env: Environment, scenes: int, seed: int) -> Any:
+def visited_states(policy: Policy, params: Any, env: Environment, *, scenes: int, seed: int) -> Any:
     """Collect states in which a policy has to act: those of every fourth step of its episodes.
 
     Args:
@@ -129,54 +131,71 @@ def visited(policy: Policy, params: Any, env: Environment, scenes: int, seed: in
     Returns:
         The states, batched.
     """
-    every_fourth = itertools.islice(_turns(policy, params, env, seed, limit=2**31 - 1), 0, None, 4)
+    every_fourth = itertools.islice(_turns(policy, params, env, seed=seed), 0, None, 4)
     kept = [turn.before.states for turn in itertools.islice(every_fourth, math.ceil(scenes / SIDE_BY_SIDE))]
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[:scenes], *kept)
 
 
 def _turns(
-    policy: Policy, params: Any, env: Environment, seed: int, limit: int, together: int = SIDE_BY_SIDE
+    policy: Policy, params: Any, env: Environment, *, seed: int, limit: int = 2**31 - 1, together: int = SIDE_BY_SIDE
 ) -> Iterator[Turn]:
     """Step up to `together` episodes in parallel; a finished one is replaced until `limit` have begun."""
-    (begin, look, advance), act = _compiled(env), eqx.filter_jit(policy.act)  # `act` is compiled once for all tasks
-    key, numbers = jax.random.key(seed), jnp.int32(limit)
-    playing = begin(key, min(limit, together))
+    act = eqx.filter_jit(policy.act)  # compiled once for all tasks; the environment's part, once for all policies
+    key = jax.random.key(seed)
+    number = jnp.int32(limit)
+    running = _begin_episodes(env, key, min(limit, together))
     while True:
-        images, act_keys, step_keys = look(playing, key)
-        actions = act(params, playing.states if policy.sees_state else images, act_keys)
-        following, after, done, outcome = advance(playing, actions, step_keys, key, numbers)
-        yield Turn(playing, actions, after, done, outcome)
-        playing = following
+        images, act_keys, step_keys = _observe_episodes(env, running, key)
+        actions = act(params, running.states if policy.sees_state else images, act_keys)
+        following, after, done, outcome = _step_episodes(
+            env, running, actions, step_keys=step_keys, key=key, limit=number
+        )
+        yield Turn(running, actions, after, done, outcome)
+        running = following
 
 
-@functools.cache
-def _compiled(env: Environment) -> tuple[Callable, Callable, Callable]:
-    """Compile what an environment does in a turn, once for all policies: begin, look, advance."""
-
-    def keys_of(key, episodes, step):
-        return jax.vmap(lambda episode, t: jax.random.fold_in(jax.random.fold_in(key, episode), t))(episodes, step)
-
-    def begin(key, count):
-        episode = jnp.arange(count)
-        return Playing(jax.vmap(env.initial)(keys_of(key, episode, 0 * episode)), episode, 0 * episode)
-
-    def look(playing, key):
-        act_keys, step_keys = jax.vmap(jax.random.split, out_axes=1)(keys_of(key, playing.episode, playing.age + 1))
-        return jax.vmap(env.draw)(playing.states), act_keys, step_keys
-
-    def advance(playing, actions, step_keys, key, limit):
-        states, episode, age = playing
-        step = jax.vmap(env.advance)(step_keys, states, actions)
-        outcome = Played(step.terminated, step.reward, age + 1)
-        ended = step.done & (episode < limit)
-        episode = jnp.where(ended, episode.max() + jnp.cumsum(ended), episode)
-        states = jax.vmap(functools.partial(auto_reset, env))(keys_of(key, episode, 0 * episode), step)
-        return Playing(states, episode, jnp.where(step.done, 0, age + 1)), step.state, step.done, outcome
-
-    return jax.jit(begin, static_argnums=1), jax.jit(look), jax.jit(advance)
+def _keys(key: PRNGKeyArray, episode: Int[Array, " E"], step: Int[Array, " E"]) -> Key[Array, " E"]:
+    """Return the random keys of a step of each episode, which depend on nothing but both numbers."""
+    return jax.vmap(lambda number, t: jax.random.fold_in(jax.random.fold_in(key, number), t))(episode, step)
 
 
-def greedy_scores(policy: Policy, params: Any, envs: Envs, episodes: int, seed: int) -> dict[str, float]:
+@functools.partial(jax.jit, static_argnums=(0, 2))
+def _begin_episodes(env: Environment, key: PRNGKeyArray, count: int) -> RunningEpisodes:
+    episode = jnp.arange(count)
+    age = 0 * episode
+    return RunningEpisodes(jax.vmap(env.initial)(_keys(key, episode, age)), episode, age)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _observe_episodes(
+    env: Environment, running: RunningEpisodes, key: PRNGKeyArray
+) -> tuple[UInt8[Array, "E H W 3"], Key[Array, " E"], Key[Array, " E"]]:
+    """Return the images, and the random keys to act and to step."""
+    act_keys, step_keys = jax.vmap(jax.random.split, out_axes=1)(_keys(key, running.episode, running.age + 1))
+    return jax.vmap(env.draw)(running.states), act_keys, step_keys
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _step_episodes(
+    env: Environment,
+    running: RunningEpisodes,
+    actions: Float[Array, "E A"],
+    *,
+    step_keys: Key[Array, " E"],
+    key: PRNGKeyArray,
+    limit: Int[Array, ""],
+) -> tuple[RunningEpisodes, Any, Bool[Array, " E"], Results]:
+    """Take a step: the episodes that go on or begin, the states after it, which episodes are over, and how."""
+    states, episode, age = running
+    step = jax.vmap(env.advance)(step_keys, states, actions)
+    outcome = Results(step.terminated, step.reward, age + 1)
+    ended = step.done & (episode < limit)
+    episode = jnp.where(ended, episode.max() + jnp.cumsum(ended), episode)
+    states = jax.vmap(functools.partial(auto_reset, env))(_keys(key, episode, 0 * episode), step)
+    return RunningEpisodes(states, episode, (age + 1) * ~step.done), step.state, step.done, outcome
+
+
+def greedy_scores(policy: Policy, params: Any, envs: Envs, *, episodes: int, seed: int) -> dict[str, float]:
     """Measure the success of a policy in each mode.
 
     Args:
@@ -191,8 +210,8 @@ def greedy_scores(policy: Policy, params: Any, envs: Envs, episodes: int, seed: 
     """
     scores = {}
     for mode, env in envs.items():
-        played = play_episodes(policy, params, env, episodes, seed)
-        scores |= {f"{name}_{mode}": float(values.mean()) for name, values in played._asdict().items()}
+        results = play_episodes(policy, params, env, episodes=episodes, seed=seed)
+        scores |= {f"{name}_{mode}": float(values.mean()) for name, values in results._asdict().items()}
     return scores
 
 
@@ -209,17 +228,17 @@ def noise_free(env: Spriteworld) -> Spriteworld:
 
 
 @functools.cache
-def knowing(env: Spriteworld, proposals: int = 128) -> Policy:
-    """Return an upper bound: a one-step search, with clicks near sprites, that knows state, task and dynamics."""
+def true_state_search(env: Spriteworld) -> Policy:
+    """Return an upper bound: a search among 128 clicks near sprites that knows state, task and dynamics."""
     still = noise_free(env)
 
     def best(state: EnvState, key: PRNGKeyArray) -> Float[Array, " A"]:
         pick_key, spread_key, motion_key = jax.random.split(key, 3)
         alive = jnp.where(state.sprites.alive, 0.0, -jnp.inf)
-        sprite = jax.random.categorical(pick_key, alive, shape=(proposals,))
-        spread = 0.1 * (jax.random.uniform(spread_key, (proposals, 2)) - 0.5)
+        sprite = jax.random.categorical(pick_key, alive, shape=(PROPOSALS,))
+        spread = 0.1 * (jax.random.uniform(spread_key, (PROPOSALS, 2)) - 0.5)
         click = jnp.clip(state.sprites.position[sprite] + spread, 0.0, 1.0)
-        motion = jax.random.uniform(motion_key, (proposals, env.action_size - 2))
+        motion = jax.random.uniform(motion_key, (PROPOSALS, env.action_size - 2))
         actions = jnp.concatenate([click, motion], axis=1)
         rewards = jax.vmap(lambda action: still.advance(key, state, action).reward)(actions)
         return actions[jnp.argmax(rewards)]
@@ -227,7 +246,7 @@ def knowing(env: Spriteworld, proposals: int = 128) -> Policy:
     return Policy(lambda _, states, keys: jax.vmap(best)(states, keys), sees_state=True)
 
 
-def context(envs: Envs, episodes: int, seed: int) -> dict[str, dict[str, float]]:
+def reference_scores(envs: Envs, episodes: int, seed: int) -> dict[str, dict[str, float]]:
     """Measure the policies to compare with.
 
     Args:
@@ -236,30 +255,33 @@ def context(envs: Envs, episodes: int, seed: int) -> dict[str, dict[str, float]]
         seed: The random seed of the episodes.
 
     Returns:
-        For "random", the random policy, and in Spriteworld for "bound", the upper bound (`knowing`): the mean success
-        as `MODE`, and the mean reward of the last step as `reward_MODE`.
+        For "random", the random policy, and in Spriteworld for "bound", the upper bound (`true_state_search`): the mean
+        success as `MODE`, and the mean reward of the last step as `reward_MODE`.
     """
-    found: dict[str, dict[str, float]] = {}
+    references: dict[str, dict[str, float]] = {}
     for mode, env in envs.items():
-        bound = {"bound": knowing(env)} if isinstance(env, Spriteworld) else {}
-        for name, policy in ({"random": random_policy(env.action_size)} | bound).items():
-            played = play_episodes(policy, None, env, episodes, seed)
-            scores = {mode: float(played.success.mean()), f"reward_{mode}": float(played.reward.mean())}
-            found.setdefault(name, {}).update(scores)
-    return found
+        policies = {"random": random_policy(env.action_size)}
+        if isinstance(env, Spriteworld):
+            policies["bound"] = true_state_search(env)
+        for name, policy in policies.items():
+            results = play_episodes(policy, None, env, episodes=episodes, seed=seed)
+            scores = {mode: float(results.success.mean()), f"reward_{mode}": float(results.reward.mean())}
+            references.setdefault(name, {}).update(scores)
+    return references
 
 
-def normalised_reward(scores: Mapping[str, Any], context: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+def normalised_reward(scores: Mapping[str, Any], references: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     """Put the rewards of `greedy_scores` on a scale from the random policy (0) to the upper bound (1).
 
     Args:
         scores: The scores of a policy.
-        context: The result of `context` for the same environments.
+        references: The result of `reference_scores` for the same environments.
 
     Returns:
         `normalised_reward_MODE` of each mode in which the bound has more reward than the random policy.
     """
-    low, high = context.get("random", {}), context.get("bound", {})
+    low = references.get("random", {})
+    high = references.get("bound", {})
     names = [name for name in high if name.startswith("reward_") and high[name] > low[name]]
     return {f"normalised_{name}": (scores[name] - low[name]) / (high[name] - low[name]) for name in names}
 
@@ -277,6 +299,6 @@ def recent_success(solved: Sequence[bool]) -> Float[np.ndarray, " N"]:
     return (sums[WINDOW:] - sums[:-WINDOW]) / WINDOW
 
 
-def window_won(success: Sequence[bool]) -> bool:
-    """Return whether at least 27 of the last 30 episodes succeeded."""
-    return len(success) >= WINDOW and sum(success[-WINDOW:]) >= ENOUGH
+def reaches_criterion(success: Sequence[bool]) -> bool:
+    """Return whether at least 27 of the last 30 episodes succeeded, the paper's criterion for a solved task."""
+    return len(success) >= WINDOW and sum(success[-WINDOW:]) >= MIN_SUCCESSES

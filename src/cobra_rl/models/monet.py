@@ -1,7 +1,7 @@
 """MONet, the vision module of COBRA: V_enc, V_dec and the loss that trains them.
 
-An attention network divides the image into K masks; a component VAE, shared by all slots, explains each masked part
-with M latents (Burgess et al. 2019; COBRA's appendix "Vision Module").
+An attention network divides the image into K masks; a component VAE, shared by all slots, explains
+each masked part with M latents (Burgess et al. 2019; COBRA's appendix "Vision Module").
 """
 
 import math
@@ -60,14 +60,18 @@ class MonetConfig(VisionModelConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         halved = 2 ** (len(self.attention_channels) - (0 if self.attention_window else 1))  # by the levels of the U-Net
-        divisors = (halved, 1 if self.encoder_window else 16, self.decoder_patch or 1)
-        for name, step in (("size", math.lcm(*divisors)), ("attention_window", halved)):
+        sides = math.lcm(halved, 1 if self.encoder_window else 16, self.decoder_patch or 1)
+        for name, step in (("size", sides), ("attention_window", halved)):
             if (value := getattr(self, name)) % step:
-                needs = f"a multiple of {step}, as attention_channels, encoder_window and decoder_patch are"
-                raise ValueError(f"{name} of MonetConfig is {value}; it must be {needs}.")
+                raise ValueError(
+                    f"{name} of MonetConfig is {value}; it must be a multiple of {step}, as attention_channels, "
+                    "encoder_window and decoder_patch are."
+                )
         if self.latents <= SHAPE and (self.encoder_window or self.decoder_patch):
-            needs = f"place, colour, size and angle are {SHAPE} and the rest is shape: give at least {SHAPE + 1}"
-            raise ValueError(f"latents of MonetConfig is {self.latents}; {needs}.")
+            raise ValueError(
+                f"latents of MonetConfig is {self.latents}; place, colour, size and angle are {SHAPE} and the rest is "
+                f"shape: give at least {SHAPE + 1}."
+            )
 
 
 class Monet(VisionModel):
@@ -81,19 +85,22 @@ class Monet(VisionModel):
     def __init__(self, config: MonetConfig, key: PRNGKeyArray):
         c = self.config = config  # pyright: ignore[reportIncompatibleVariableOverride]
         attention_key, encoder_key, decoder_key = jax.random.split(key, 3)
-        if c.attention_window:
-            self.attention = SeededAttention(c.attention_channels, c.attention_window, attention_key)
-        else:
-            self.attention = ScopeAttention(c.size, c.attention_channels, c.attention_mlp, attention_key)
-        if c.encoder_window:
-            self.encoder = FactoredEncoder(c.latents, c.encoder_window, c.encoder_hidden, encoder_key)
-        else:
-            self.encoder = ConvEncoder(c.size, c.latents, c.encoder_hidden, encoder_key)
-        draw = (c.size, c.latents, c.decoder_width, c.decoder_layers)
-        if c.decoder_patch:
-            self.decoder = FactoredDecoder(*draw, c.decoder_patch, decoder_key)
-        else:
-            self.decoder = BroadcastDecoder(*draw, decoder_key)
+        self.attention = (
+            SeededAttention(c.attention_channels, attention_key, window=c.attention_window)
+            if c.attention_window
+            else ScopeAttention(c.attention_channels, attention_key, size=c.size, width=c.attention_mlp)
+        )
+        self.encoder = (
+            FactoredEncoder(c.latents, encoder_key, window=c.encoder_window, hidden=c.encoder_hidden)
+            if c.encoder_window
+            else ConvEncoder(c.latents, encoder_key, size=c.size, hidden=c.encoder_hidden)
+        )
+        layers = {"width": c.decoder_width, "layers": c.decoder_layers}
+        self.decoder = (
+            FactoredDecoder(c.size, c.latents, decoder_key, **layers, patch=c.decoder_patch)
+            if c.decoder_patch
+            else BroadcastDecoder(c.size, c.latents, decoder_key, **layers)
+        )
 
     @property
     def place(self) -> Place | None:
@@ -105,8 +112,7 @@ class Monet(VisionModel):
         """Name the latents after their factors, if encoder and decoder assign each latent to a factor."""
         if not (self.config.encoder_window and self.config.decoder_patch):
             return super().latent_names
-        shapes = [f"shape {index + 1}" for index in range(self.config.latents - SHAPE)]
-        return [*PLACE_NAMES, *FACTOR_NAMES, *shapes]
+        return [*PLACE_NAMES, *FACTOR_NAMES, *(f"shape {index + 1}" for index in range(self.config.latents - SHAPE))]
 
     @property
     def patch(self) -> int:
@@ -122,8 +128,8 @@ class Monet(VisionModel):
     def encode(self, images: Images) -> Slots:
         """V_enc: return the posterior means of all slots."""
         x = self._preprocess(images)
-        log_masks = self.attention(x, self.config.slots, None)
-        return jax.vmap(lambda mask: self._posterior(x, mask)[0], in_axes=1, out_axes=1)(jnp.exp(log_masks))
+        encode = jax.vmap(lambda mask: self._posterior(x, mask)[0], in_axes=1, out_axes=1)
+        return encode(jnp.exp(self.attention(x, self.config.slots, None)))
 
     @eqx.filter_jit
     def decode(self, slots: Slots, lattice: Lattice | None = None) -> Decoded:
@@ -145,16 +151,18 @@ class Monet(VisionModel):
         Returns:
             The mean over images, and the metrics `loss`, `nll`, `kl_latents` and `kl_masks`.
         """
-        config, x = self.config, self._preprocess(images)
-        slots = config.slots if slots is None else slots
+        x = self._preprocess(images)
+        slots = self.config.slots if slots is None else slots
         seed_key, *noise_keys = jax.random.split(key, slots + 1)
         log_masks = self.attention(x, slots, seed_key)  # log q(c = k | x)
-        log_pixels, logits, kl_z = [], [], 0.0
+        log_pixels = []
+        logits = []
+        kl_z = 0.0
         for k in range(slots):
             mean, log_var = self._posterior(x, jnp.exp(log_masks[:, k]))
             z = mean + jnp.exp(0.5 * log_var) * jax.random.normal(noise_keys[k], mean.shape)
             component, logit = self.decoder(z)
-            sigma = config.sigma_fg if k else config.sigma_bg
+            sigma = self.config.sigma_fg if k else self.config.sigma_bg
             log_pixels.append(-0.5 * jnp.sum(((x - component) / sigma) ** 2 + jnp.log(2 * jnp.pi * sigma**2), axis=-1))
             logits.append(logit)
             kl_z += 0.5 * jnp.sum(mean**2 + jnp.exp(log_var) - log_var - 1.0, axis=-1)

@@ -1,41 +1,49 @@
 """The transition model T, which predicts the next slots and its own error.
 
-A slot-wise MLP T_net reads a slot and the action; it gives the slot's change and its share of the predicted error:
+A slot-wise MLP T_net reads a slot and the action; it gives the slot's change and its share of the
+predicted error:
 
     z~_{t+1}^k = z_t^k + Delta_k,   e_pred = sum_k e_k,   (Delta_k, e_k) = T_net(z_t^k, a_t)
 
-That is the paper's model, `Transition`. `LawTransition` is ours, for preset laptop. It adds a law of motion, law(a_t):
-how the action moves an object that it touches, the same for all slots. T_net gives the degree touch_k to which the
-action touches a slot, the residual r_k that the law does not explain, the error at rest, and what a touch adds to it:
+That is the paper's model, `SlotTransition`. `LawTransition` is ours, for preset laptop. It adds a
+law of motion, law(a_t): how the action moves an object that it touches, the same for all slots.
+T_net gives the degree touch_k to which the action touches a slot, the residual r_k that the law
+does not explain, the error at rest, and what a touch adds to it:
 
     Delta_k = r_k + touch_k law(a_t),   e_k = e_k^still + touch_k e_k^touched,   touch_k in [0, 1]
     (r_k, touch_k, e_k^still, e_k^touched) = T_net(z_t^k, a_t)
 
-All pushes train the same law, which therefore averages over the motion noise that r_k alone would overfit. The fewer
-parameters it has, the better it averages: an affine law has A + 1 per coordinate.
+All pushes train the same law, which therefore averages over the motion noise that r_k alone would
+overfit. The fewer parameters it has, the better it averages: an affine law has A + 1 per
+coordinate.
 
-Both are trained in pixels, through the frozen decoder, so that slots need not be matched between successive frames:
-L_T = ||V_dec(z~_{t+1}) - x_{t+1}||^2, summed over the image (the paper's appendix "Transition Module").
+Both are trained in pixels, through the frozen decoder, so that slots need not be matched between
+successive frames: L_T = ||V_dec(z~_{t+1}) - x_{t+1}||^2, summed over the image (the paper's
+appendix "Transition Module").
 """
 
 import abc
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, UInt8
+from jaxtyping import Array, Float, PRNGKeyArray
 
-from cobra_rl.bounds import Bounds, Checked, Layers, NonNegative, Positive
+from cobra_rl.bounds import Bounds, Layers, NonNegative, Positive
+from cobra_rl.collect.transition import Transition
 from cobra_rl.models.nets import MLP, Lattice, Loss
-from cobra_rl.models.vision import PLACE, Images, Place, Slots, VisionModel, is_empty
+from cobra_rl.models.vision import Images, Place, Slots, VisionModel, is_empty
+from cobra_rl.parts import PartConfig
 
 Scalar = Float[Array, ""] | float
-NEAR = 4.0  # 1 / the half width of a sprite, in the unit of the latents of PLACE
+NEAR = 4.0  # 1 / the half width of a sprite, where the frame is [-2, 2]^2
 # Output scales make the law learn faster than T_net's residual. At first the law is zero and an action touches what is
 # near the click; T_net then learns the objects' borders. With a large TOUCH_SCALE the touch within them is almost 1.
-OWN_SCALE, LAW_SCALE, TOUCH_SCALE = 0.1, 2.0, 6.0
+OWN_SCALE = 0.1
+LAW_SCALE = 2.0
+TOUCH_SCALE = 6.0
 
 
 class Sizes(NamedTuple):
@@ -48,8 +56,10 @@ class Sizes(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TransitionConfig(Checked):
+class TransitionConfig(PartConfig):
     """The paper's transition model."""
+
+    kind: ClassVar[str] = "transition"
 
     hidden: Layers = (512, 512, 512)  # widths of the hidden layers of T_net
     error_unit: Positive = 1.0  # unit of e_pred and of its error in the loss, in squared pixels
@@ -74,30 +84,21 @@ class Change(NamedTuple):
     """The predicted change of each slot."""
 
     delta: Float[Array, "*N K M"]
-    unexplained: Float[Array, "*N K M"]  # the part of it that is not due to the law of motion
+    size: Float[Array, "*N"]  # |Delta| as it counts in the loss: the paper's is the sum over all slots and latents
     error: Float[Array, "*N K"]  # the slot's share of e_pred
 
 
-class Transitions(NamedTuple):
-    """Transitions, as actors send and the replay stores them; vision is frozen, so slots replace the first image."""
-
-    slots: Float[Array, "*N K M"]  # z_t
-    action: Float[Array, "*N A"]
-    next_image: UInt8[Array, "*N H W 3"]  # x_{t+1}
-
-
 class TransitionModel(eqx.Module):
-    """Base class of transition models. The policy D maximises `Imagined.error`, which a subclass may redefine."""
+    """Base class of transition models: built from a configuration, `Sizes`, the `Place` of a slot or None, and a key.
+
+    The policy D maximises `Imagined.error`, which a subclass may redefine.
+    """
 
     config: eqx.AbstractVar[TransitionConfig]
 
     @abc.abstractmethod
     def change(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N A"]) -> Change:
-        """Return the change of each slot in one step."""
-
-    def change_size(self, change: Change) -> Float[Array, " B"]:
-        """Return |Delta|, the size of a change in the loss: here summed over all latents."""
-        return jnp.abs(change.delta).sum((1, 2))
+        """Predict the change of each slot in one step."""
 
     def __call__(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N A"]) -> Imagined:
         """Predict the slots after one step, and the error of this prediction (`Imagined`)."""
@@ -107,39 +108,42 @@ class TransitionModel(eqx.Module):
     def loss(
         self,
         vision: VisionModel,
-        batch: Transitions,
+        batch: Transition,
         importance: Float[Array, " B"],
+        *,
         change_cost: Scalar = 1.0,
         lattice: Lattice | None = None,
     ) -> Loss:
         """Return the mean of importance (L_T + ((e_pred - L_T) / error_unit)^2 + change_cost |Delta|).
 
-        No gradient passes through L_T in the term of e_pred, so that T does not learn to be predictable. With motion
-        noise, the cost of |Delta| keeps T from fading the sprites that it moves: where the position is uncertain, a
-        paler sprite has a smaller pixel error.
+        No gradient passes through L_T in the term of e_pred, so that T does not learn to be
+        predictable. With motion noise, the cost of |Delta| keeps T from fading the sprites that it
+        moves: where the position is uncertain, a paler sprite has a smaller pixel error.
 
         Args:
             vision: The frozen vision module, whose decoder draws the predicted slots.
-            batch: B transitions.
+            batch: B transitions: slots z_t, actions, and the next pictures x_{t+1}, uint8 [B, H, W, 3].
             importance: Weights that correct for prioritised sampling.
             change_cost: The cost of |Delta| in squared pixels; the paper's is 1.
             lattice: The patches from which L_T is estimated; None uses all pixels.
 
         Returns:
-            The loss, and the metrics `transition` (mean L_T), `error_prediction`, `change`, and `errors`, the L_T [B]
-            of each transition, from which the replay computes its priorities.
+            The loss, and the metrics `transition` (mean L_T), `error_prediction`, `change`, and
+            `errors`, the L_T [B] of each transition, from which the replay computes its priorities.
         """
-        change = self.change(batch.slots, batch.action)
-        errors = pixel_error(vision, batch.slots + change.delta, batch.next_image, lattice)  # L_T
+        change = self.change(batch.observation, batch.action)
+        errors = pixel_error(vision, batch.observation + change.delta, batch.next_observation, lattice=lattice)  # L_T
         surprise = ((change.error.sum(-1) - jax.lax.stop_gradient(errors)) / self.config.error_unit) ** 2
-        size = self.change_size(change)
-        total = jnp.mean(importance * (errors + surprise + change_cost * size))
-        metrics = {"transition": errors.mean(), "error_prediction": surprise.mean(), "change": size.mean()}
-        return total, metrics | {"errors": errors}
+        return jnp.mean(importance * (errors + surprise + change_cost * change.size)), {
+            "transition": errors.mean(),
+            "error_prediction": surprise.mean(),
+            "change": change.size.mean(),
+            "errors": errors,
+        }
 
 
-class Transition(TransitionModel):
-    """The paper's transition model."""
+class SlotTransition(TransitionModel):
+    """The paper's transition model: one slot-wise MLP, which knows nothing of clicks, places or empty slots."""
 
     net: MLP
     config: TransitionConfig = eqx.field(static=True)
@@ -150,10 +154,10 @@ class Transition(TransitionModel):
         self.config = config
 
     def change(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N A"]) -> Change:
-        """Return the change that T_net predicts; there is no law."""
+        """Predict the change by T_net alone; there is no law."""
         out = self.net(jnp.concatenate([slots, broadcast_action(action, slots)], -1))
         delta = out[..., :-1]
-        return Change(delta, delta, self.config.error_unit * out[..., -1])
+        return Change(delta, jnp.abs(delta).sum((-2, -1)), self.config.error_unit * out[..., -1])
 
 
 class LawTransition(TransitionModel):
@@ -161,47 +165,53 @@ class LawTransition(TransitionModel):
 
     net: MLP
     law: MLP
+    place: Place = eqx.field(static=True)
     config: LawConfig = eqx.field(static=True)
 
     def __init__(self, config: LawConfig, sizes: Sizes, place: Place | None, key: PRNGKeyArray):
-        if place != PLACE or sizes.action < 2:
-            needs = "slots that say where they are and an action that begins with a click"
-            raise ValueError(f"The transition model with a law needs {needs}; take the paper's transition model.")
+        if place is None or sizes.action < 2:
+            raise ValueError(
+                "The transition model with a law needs slots that say where they are and an action that begins with a "
+                "click; take the paper's transition model (--config.transition paper)."
+            )
         net_key, law_key = jax.random.split(key)
-        inputs = sizes.latents + sizes.action + 2
-        self.net = MLP((inputs, *config.hidden, sizes.latents + 3), net_key, last_gain=0.01)
-        hidden = (config.law,) if config.law else ()
-        self.law = MLP((sizes.action, *hidden, 2), law_key, last_gain=0.01)
+        layers = (sizes.latents + sizes.action + 2, *config.hidden, sizes.latents + 3)
+        self.net = MLP(layers, net_key, last_gain=0.01)
+        self.law = MLP((sizes.action, *([config.law] if config.law else []), 2), law_key, last_gain=0.01)
+        self.place = place
         self.config = config  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def change(self, slots: Float[Array, "*N K M"], action: Float[Array, "*N A"]) -> Change:
-        """Return the law's motion of slots that are touched plus T_net's residual; an empty slot does not change."""
-        push = broadcast_action(action, slots)
-        click = NEAR * (push[..., :2] - PLACE.latents(slots))  # as seen from the slot
-        out = self.net(jnp.concatenate([slots, push, jnp.tanh(click)], -1))
-        own, (still, touched, border) = OWN_SCALE * out[..., :-3], jnp.moveaxis(out[..., -3:], -1, 0)
-        near = 1.0 - jnp.sum(click**2, -1) + border
-        exists = ~is_empty(slots)
-        own, touch = jnp.where(exists[..., None], own, 0.0), jnp.where(exists, jax.nn.sigmoid(TOUCH_SCALE * near), 0.0)
-        place = PLACE.latents(slots)
-        moved = PLACE.latents(own) + touch[..., None] * LAW_SCALE * self.law(push)
-        stopped = PLACE.within(place + moved) - place  # positions stay within the frame
-        delta = own.at[..., PLACE.first : PLACE.first + 2].set(stopped)
-        return Change(delta, own, self.config.error_unit * (still + touch * touched))
+        """Move slots that are touched by the law and add T_net's residual; an empty slot does not change.
 
-    def change_size(self, change: Change) -> Float[Array, " B"]:
-        """Return |Delta| without the law's motion: if that had a cost, T would underestimate how far sprites move."""
-        place = jnp.abs(PLACE.latents(change.unexplained)).sum((1, 2))
-        looks = jnp.abs(change.delta[..., PLACE.first + 2 :]).sum((1, 2))
-        return self.config.place_cost * place + looks
+        The law's motion counts nothing in the size of the change: else T would underestimate how
+        far sprites move.
+        """
+        push = broadcast_action(action, slots)
+        click = NEAR * (push[..., :2] - 2.0 * self.place.canvas(slots))  # as seen from the slot
+        out = self.net(jnp.concatenate([slots, push, jnp.tanh(click)], -1))
+        still, touched, nearer = jnp.moveaxis(out[..., -3:], -1, 0)
+        exists = ~is_empty(slots)
+        own = jnp.where(exists[..., None], OWN_SCALE * out[..., :-3], 0.0)
+        near = 1.0 - jnp.sum(click**2, -1) + nearer
+        touch = jnp.where(exists, jax.nn.sigmoid(TOUCH_SCALE * near), 0.0)
+        before = self.place.latents(slots)
+        moved = self.place.latents(own) + touch[..., None] * LAW_SCALE * self.law(push)
+        border = 0.5 * self.place.units
+        delta = self.place.put(own, jnp.clip(before + moved, -border, border) - before)  # nothing leaves the frame
+        looks = jnp.abs(jnp.delete(delta, self.place.indices, axis=-1)).sum((-2, -1))
+        size = self.config.place_cost * jnp.abs(self.place.latents(own)).sum((-2, -1)) + looks
+        return Change(delta, size, self.config.error_unit * (still + touch * touched))
 
 
 def broadcast_action(action: Float[Array, "*N A"], slots: Float[Array, "*N K M"]) -> Float[Array, "*N K A"]:
-    """Repeat the action for each slot and scale it from [0, 1] to [-2, 2], the range of the latents of PLACE."""
+    """Repeat the action for each slot and scale it from [0, 1] to [-2, 2], about the range of latents."""
     return jnp.broadcast_to(4.0 * action[..., None, :] - 2.0, (*slots.shape[:-1], action.shape[-1]))
 
 
-def pixel_error(vision: VisionModel, slots: Slots, image: Images, lattice: Lattice | None = None) -> Float[Array, " B"]:
+def pixel_error(
+    vision: VisionModel, slots: Slots, image: Images, *, lattice: Lattice | None = None
+) -> Float[Array, " B"]:
     """Return the pixel error ||V_dec(z) - x||^2 of slots, summed over pixels and colours.
 
     Args:
@@ -213,7 +223,8 @@ def pixel_error(vision: VisionModel, slots: Slots, image: Images, lattice: Latti
     Returns:
         The error of each scene.
     """
-    drawn, target = vision.decode(slots, lattice).image, image.astype(jnp.float32) / 255.0
+    target = image.astype(jnp.float32) / 255.0
     if lattice is None:
-        return jnp.sum((drawn - target) ** 2, axis=(1, 2, 3))
+        return jnp.sum((vision.decode(slots).image - target) ** 2, axis=(1, 2, 3))
+    drawn = vision.decode(slots, lattice).image
     return lattice.every**2 * jnp.sum((drawn - lattice.thin_image(target)) ** 2, axis=(1, 2, 3))

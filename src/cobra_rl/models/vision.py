@@ -1,15 +1,28 @@
-"""The interface of a vision module (such as `monet.py`): V_enc, V_dec, masks, a loss, and the position of a slot."""
+"""The contract of a vision module (such as `monet.py`): V_enc, V_dec, masks, a loss, and what slots tell the others.
+
+T, D and R get slots and nothing else, be they encoded or imagined, so that what a slot holds must
+show in its latents:
+
+- A slot of zeros holds nothing (`is_empty`): T may leave it as it is, and R may leave it out. A
+  module that can tell which slots hold nothing sets them to zero in `encode`; one that cannot has
+  no empty slots, and all parts work.
+- Two latents are a position if `place` says so. Only `LawTransition`, and the page when it asks for
+  the reward of a sprite elsewhere, need that, and refuse a module without it.
+- Slots come in no particular order. Which one holds the background, `background` reads from the
+  masks.
+"""
 
 import abc
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, UInt8
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
 
-from cobra_rl.bounds import Bounds, Checked
+from cobra_rl.bounds import Bounds
 from cobra_rl.models.nets import Lattice, Loss
+from cobra_rl.parts import PartConfig
 
 Images = UInt8[Array, "B H W 3"]
 Slots = Float[Array, "B K M"]
@@ -19,24 +32,29 @@ Slots = Float[Array, "B K M"]
 class Place:
     """The convention for the position of a slot, if a vision module follows it: two latents that are linear in (x, y).
 
-    The encoder writes the mask's centroid to them, the decoder draws around it, the transition model compares it with
-    the click.
+    MONet's factored encoder writes the mask's centroid to them and its decoder draws around it;
+    `LawTransition` compares it with the click.
     """
 
     first: int = 0  # the latents `first` and `first` + 1 are x and y
     units: float = 4.0  # change of a latent over a frame width: the frame is [-2, 2], which gives about unit variance
 
+    @property
+    def indices(self) -> slice:
+        """Where the two latents are among all."""
+        return slice(self.first, self.first + 2)
+
     def latents(self, slots: Float[Array, "*N M"]) -> Float[Array, "*N 2"]:
         """Return the two latents as they are."""
-        return slots[..., self.first : self.first + 2]
+        return slots[..., self.indices]
+
+    def put(self, slots: Float[Array, "*N M"], latents: Float[Array, "*N 2"]) -> Float[Array, "*N M"]:
+        """Return the slots with these two latents instead of theirs."""
+        return slots.at[..., self.indices].set(latents)
 
     def of(self, slots: Float[Array, "*N M"]) -> Float[Array, "*N 2"]:
         """Return (x, y) in frame coordinates [0, 1]^2, y up."""
         return self.latents(slots) / self.units + 0.5
-
-    def within(self, latents: Float[Array, "*N 2"]) -> Float[Array, "*N 2"]:
-        """Clip two latents to the frame."""
-        return jnp.clip(latents, -0.5 * self.units, 0.5 * self.units)
 
     def canvas(self, slots: Float[Array, "*N M"]) -> Float[Array, "*N 2"]:
         """Return (x, y) in the coordinates that networks draw in, [-1, 1]^2 (`nets.coordinates`)."""
@@ -49,17 +67,19 @@ class Place:
 
 PLACE = Place()
 PLACE_NAMES = ["place, left to right", "place, down to up"]
-EMPTY = 1e-6  # |z^k|^2 of an empty slot is below this, and of an object far above; our encoder's have at most 1e-7
+EMPTY_NORM2 = 1e-6  # |z^k|^2 of an empty slot is below this; our encoder's have at most 1e-7, and objects far more
 
 
 def is_empty(slots: Float[Array, "*N K M"]) -> Bool[Array, "*N K"]:
-    """Tell which slots hold nothing: all their latents are zero, the mean of the prior."""
-    return jnp.sum(slots**2, -1) < EMPTY
+    """Tell which slots hold nothing: those whose latents are all zero, the mean of the prior."""
+    return jnp.sum(slots**2, -1) < EMPTY_NORM2
 
 
 @dataclass(frozen=True)
-class VisionModelConfig(Checked):
+class VisionModelConfig(PartConfig):
     """The sizes that every vision module has; all other parts of the agent take them from here."""
+
+    kind: ClassVar[str] = "vision"
 
     slots: Annotated[int, Bounds(2, 64)] = 8  # K, number of slots: for six sprites, the background and a spare
     latents: Annotated[int, Bounds(1, 1024)] = 8  # M, number of latents of a slot
@@ -82,14 +102,14 @@ class Decoded(NamedTuple):
 
 
 class VisionModel(eqx.Module):
-    """A vision module. Decorate `encode`, `decode` and `masks` with `eqx.filter_jit`: users call them directly."""
+    """Base class of vision modules. Decorate `encode`, `decode` and `masks` with `eqx.filter_jit`: users call them."""
 
     config: eqx.AbstractVar[VisionModelConfig]
 
     @property
-    @abc.abstractmethod
     def place(self) -> Place | None:
-        """The convention for the position of a slot; None if no latents are a position by construction."""
+        """The two latents that are the position of a slot; None, the default, if none are by construction."""
+        return None
 
     @property
     def patch(self) -> int:
@@ -101,7 +121,7 @@ class VisionModel(eqx.Module):
         """The names of the latents of a slot; by default they are numbered."""
         names = [f"latent {index}" for index in range(self.config.latents)]
         if self.place is not None:
-            names[self.place.first : self.place.first + 2] = PLACE_NAMES
+            names[self.place.indices] = PLACE_NAMES
         return names
 
     @abc.abstractmethod
@@ -112,7 +132,8 @@ class VisionModel(eqx.Module):
             images: Images uint8 [B, H, W, 3].
 
         Returns:
-            Slots [B, K, M] in no particular order; some hold the background or nothing (`is_empty`).
+            Slots [B, K, M] in no particular order; those that hold nothing are zero, if the module
+            can tell.
         """
 
     @abc.abstractmethod
@@ -125,6 +146,17 @@ class VisionModel(eqx.Module):
         Returns:
             Masks [B, K, H, W] in [0, 1], which sum to 1 over the slots.
         """
+
+    def background(self, masks: Float[Array, "B K H W"]) -> Int[Array, " B"]:
+        """Return the slot of each scene that holds the background: by default the one that covers most of the picture.
+
+        Args:
+            masks: Masks [B, K, H, W], as `masks` returns them.
+
+        Returns:
+            The index of a slot for each scene.
+        """
+        return jnp.argmax(masks.sum((2, 3)), axis=1)
 
     @abc.abstractmethod
     def decode(self, slots: Slots, lattice: Lattice | None = None) -> Decoded:
@@ -146,7 +178,8 @@ class VisionModel(eqx.Module):
             images: Images uint8 [B, H, W, 3].
             key: The random key of whatever the loss samples, such as latents.
             weights: The weights of the loss terms that change during training.
-            slots: The number of slots to use; it may be less than K, the default, early in training.
+            slots: The number of slots to use; it may be less than K, the default, early in
+                training.
 
         Returns:
             The loss, and metrics by name.

@@ -1,7 +1,6 @@
-"""The world model: vision, transition model T and exploration policy D in one, and the registries of all three."""
+"""The world model: vision, transition model T and exploration policy D in one, the product of the exploration phase."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -9,11 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from cobra_rl.models import transition
+from cobra_rl.bounds import to_json
 from cobra_rl.models.exploration import Exploration, ExplorationConfig
-from cobra_rl.models.monet import Monet, MonetConfig
-from cobra_rl.models.transition import Imagined, Sizes, TransitionConfig, TransitionModel
+from cobra_rl.models.transition import Imagined, Sizes, TransitionConfig, TransitionModel, pixel_error
 from cobra_rl.models.vision import Decoded, VisionModel, VisionModelConfig
+from cobra_rl.parts import make_part
+from cobra_rl.storage.weights import Weights
 
 
 class WorldModel(eqx.Module):
@@ -36,7 +36,8 @@ class WorldModel(eqx.Module):
             images: Images uint8 [B, H, W, 3]; for a single one, pass `image[None]`.
 
         Returns:
-            Slots [B, K, M] in no particular order: one per object, one or more for the background, the rest empty.
+            Slots [B, K, M] in no particular order: one per object, one or more for the background,
+            the rest empty.
 
         Raises:
             ValueError: If the images have another type or shape.
@@ -64,8 +65,8 @@ class WorldModel(eqx.Module):
             slots: Slots [B, K, M], encoded or imagined.
 
         Returns:
-            The scenes' images [B, H, W, 3], each slot's own picture [B, K, H, W, 3], and the decoder's masks
-            [B, K, H, W]; colours are about in [0, 1].
+            The scenes' images [B, H, W, 3], each slot's own picture [B, K, H, W, 3], and the
+            decoder's masks [B, K, H, W]; colours are about in [0, 1].
         """
         return self.vision.decode(jnp.asarray(slots, jnp.float32))
 
@@ -78,7 +79,8 @@ class WorldModel(eqx.Module):
             actions: One action in [0, 1]^A for each scene, [*N, A].
 
         Returns:
-            The predicted slots [*N, K, M], and e_pred [*N], the pixel error that T expects of its prediction.
+            The predicted slots [*N, K, M], and e_pred [*N], the pixel error that T expects of its
+            prediction.
         """
         return self.transition(jnp.asarray(slots, jnp.float32), jnp.asarray(actions, jnp.float32))
 
@@ -95,7 +97,7 @@ class WorldModel(eqx.Module):
         """
         if self.exploration is None:
             return jax.random.uniform(key, (slots.shape[0], self.action_size))
-        return self.exploration.sample(slots, self.action_size, key)
+        return self.exploration.sample(slots, key)
 
     @eqx.filter_jit
     def propose(self, slots, key: PRNGKeyArray, n: int) -> Float[Array, "*B n A"]:
@@ -131,8 +133,8 @@ class WorldModel(eqx.Module):
         Returns:
             The deformed actions [*B, A]; `u` itself if there is no exploration policy.
         """
-        slots, u = jnp.asarray(slots, jnp.float32), jnp.asarray(u, jnp.float32)
-        return u if self.exploration is None else self.exploration.deform(slots, u)
+        u = jnp.asarray(u, jnp.float32)
+        return u if self.exploration is None else self.exploration.deform(jnp.asarray(slots, jnp.float32), u)
 
     @eqx.filter_jit
     def pixel_error(self, slots, images) -> Float[Array, " B"]:
@@ -145,18 +147,20 @@ class WorldModel(eqx.Module):
         Returns:
             The error of each scene.
         """
-        return transition.pixel_error(self.vision, jnp.asarray(slots, jnp.float32), jnp.asarray(images))
+        return pixel_error(self.vision, jnp.asarray(slots, jnp.float32), jnp.asarray(images))
 
     def without_policy(self) -> "WorldModel":
         """Return the same world with uniform proposals."""
         return WorldModel(self.vision, self.transition, None, self.action_size)
 
     def _checked(self, images) -> Array:
-        images, size = images if hasattr(images, "dtype") else np.asarray(images), self.vision.config.size
+        images = images if hasattr(images, "dtype") else np.asarray(images)
+        size = self.vision.config.size
         if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1:] != (size, size, 3):
-            wanted, found = f"uint8 [B, {size}, {size}, 3]", f"{images.dtype} {list(images.shape)}"
             advice = "; add a batch axis to a single image with images[None]" if images.ndim == 3 else ""
-            raise ValueError(f"Images must be {wanted}, but got {found}{advice}.")
+            raise ValueError(
+                f"Images must be uint8 [B, {size}, {size}, 3], but got {images.dtype} {list(images.shape)}{advice}."
+            )
         return jnp.asarray(images)
 
 
@@ -165,40 +169,33 @@ def sizes_of(vision: VisionModelConfig, action_size: int) -> Sizes:
     return Sizes(vision.slots, vision.latents, action_size, vision.size)
 
 
-class Kind(NamedTuple):
-    """An entry of a registry: the configuration and the class of a model."""
-
-    config: type
-    model: type
-
-
-VISIONS: Mapping[str, Kind] = {"monet": Kind(MonetConfig, Monet)}
-TRANSITIONS: Mapping[str, Kind] = {
-    "paper": Kind(TransitionConfig, transition.Transition),
-    "law": Kind(transition.LawConfig, transition.LawTransition),
-}
-EXPLORATIONS: Mapping[str, Kind] = {"deformation": Kind(ExplorationConfig, Exploration)}
-
-
-def name_of(kinds: Mapping[str, Kind], config: Any) -> str:
-    """Return the name under which a configuration's model is registered."""
-    names = {kind.config: name for name, kind in kinds.items()}
-    if type(config) not in names:
-        known = ", ".join(known.__name__ for known in names)
-        raise ValueError(f"No model is registered for {type(config).__name__}; there is one for each of {known}.")
-    return names[type(config)]
-
-
 def make_vision(config: VisionModelConfig, key: PRNGKeyArray) -> VisionModel:
     """Build a vision module with fresh weights."""
-    return VISIONS[name_of(VISIONS, config)].model(config, key)
+    return make_part(config, key)
 
 
 def make_transition(config: TransitionConfig, vision: VisionModel, action: int, key: PRNGKeyArray) -> TransitionModel:
     """Build a transition model with fresh weights for the slots of a vision module and actions of this size."""
-    return TRANSITIONS[name_of(TRANSITIONS, config)].model(config, sizes_of(vision.config, action), vision.place, key)
+    return make_part(config, sizes_of(vision.config, action), vision.place, key)
 
 
 def make_exploration(config: ExplorationConfig, vision: VisionModel, action: int, key: PRNGKeyArray) -> Exploration:
     """Build an exploration policy with fresh weights for the slots of a vision module and actions of this size."""
-    return EXPLORATIONS[name_of(EXPLORATIONS, config)].model(config, sizes_of(vision.config, action), key)
+    return make_part(config, sizes_of(vision.config, action), key)
+
+
+def vision_weights(vision: VisionModel) -> Weights:
+    """Return the weights of a vision module with their description, to be saved."""
+    return Weights(vision, to_json(vision.config), "vision")
+
+
+def part_weights(part: str, model: Any, action_size: int, vision_sha256: str) -> Weights:
+    """Return the weights of a transition model or an exploration policy with their description, to be saved.
+
+    Args:
+        part: "transition" or "exploration".
+        model: The model.
+        action_size: A, the dimension of an action.
+        vision_sha256: The sha256 of the vision module that it was trained on.
+    """
+    return Weights(model, {"action_size": action_size, "vision": vision_sha256} | to_json(model.config), part)

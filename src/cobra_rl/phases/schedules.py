@@ -26,7 +26,8 @@ def optimiser_of(
     config: VisionConfig | ExploreConfig, make: Callable[..., optax.GradientTransformation], warmup: int = 0
 ) -> optax.GradientTransformation:
     """Make an optimiser with gradient clipping, linear warm-up, a constant learning rate, then cosine decay."""
-    rate, begin = config.learning_rate, int(config.decay_from * config.steps)
+    rate = config.learning_rate
+    begin = int(config.decay_from * config.steps)
     parts = [
         optax.linear_schedule(0.0 if warmup else rate, rate, warmup),
         optax.constant_schedule(rate),
@@ -64,8 +65,8 @@ def on_devices(state: Tree, batch: int) -> Tree:
     count = shared_by(batch)
     if count == 1:
         return state
-    whole = NamedSharding(_mesh(count), PartitionSpec())
-    return jax.tree.map(lambda leaf: jax.device_put(leaf, whole) if eqx.is_array(leaf) else leaf, state)
+    replicated = NamedSharding(_mesh(count), PartitionSpec())
+    return jax.tree.map(lambda leaf: jax.device_put(leaf, replicated) if eqx.is_array(leaf) else leaf, state)
 
 
 def _mesh(count: int) -> Mesh:
@@ -75,8 +76,8 @@ def _mesh(count: int) -> Mesh:
 def check_memory(make: Callable[[], Any], option: str) -> None:
     """Raise a ValueError if what `make` returns would not fit into memory; it names the `option` to reduce."""
     leaves = jax.tree.leaves(eqx.filter(eqx.filter_eval_shape(make), lambda leaf: hasattr(leaf, "dtype")))
-    needed, here = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves), os.sysconf("SC_PAGE_SIZE")
-    here *= os.sysconf("SC_PHYS_PAGES")
+    needed = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > here:
         sizes = f"{needed / 1e9:,.0f} GB, and this machine has {here / 1e9:,.0f} GB"
         raise ValueError(f"What is to be remembered needs {sizes} of memory; take a smaller {option}.")

@@ -1,115 +1,163 @@
-"""Phase 3, task: an environment with reward -> a reward predictor. Each seed is a run of its own."""
+"""Phase 3, task: an environment with reward -> an agent, for COBRA, the baselines and any other learner.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar
+One or several seeds are learnt side by side. For each, the phase counts episodes and checks the 90 % criterion.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float
 
-from cobra_rl.agents.base import Agent, Playing, begin
-from cobra_rl.agents.base import step as take_step
-from cobra_rl.agents.registry import make_agent
-from cobra_rl.config import TaskConfig
-from cobra_rl.environments import Problem
+from cobra_rl.agents.contract import Learner
+from cobra_rl.evaluation.task import WINDOW, play_episodes, reaches_criterion, recent_success
 from cobra_rl.models.world import WorldModel
-from cobra_rl.phases.schedules import check_memory
-from cobra_rl.phases.solving import SeedPhase, Solving
+from cobra_rl.phases.contract import Diverged, Phase
 from cobra_rl.spriteworld.base import Environment
-from cobra_rl.worlds import find_world
+from cobra_rl.storage.weights import Weights
+
+CONFIRM = 100  # greedy episodes in a confirmation of 90 % success, or in a check
+MOST_LOST = 10  # how many of them may be lost
+MOST_ENTRIES = 10_000  # most episodes that result.json lists one by one; of more it has a thinned curve
+POINTS = 300  # points of that curve
 
 
 @dataclass
-class TaskPhase(SeedPhase[Agent]):
-    """The training of one seed of an `Agent`; one step of the phase is one environment step."""
+class TaskPhase(Phase):
+    """The training of several seeds of a task, for the run loop; one step of it is one step of the learner."""
 
-    def init(self) -> Playing:
-        """Start a fresh agent in a fresh episode."""
-        return begin(self.agent, self.env, self.world, jax.random.key(self.seed))
+    columns = ("success", "episodes", "hits")
 
-    def step(self, state: Playing, step: int) -> tuple[Playing, dict[str, Any]]:
-        """Take one environment step and learn from it."""
-        state, outcome, metrics = take_step(self.agent, self.env, self.world, state)
-        reward, success, done = jax.device_get(outcome[1:])
-        return state, metrics | self.count(reward, success, done, step + 1, state.agent)
+    learner: Learner
+    env: Environment
+    world: WorldModel | None  # None: the agent uses none
+    seeds: Sequence[int]
+    steps: int
+    title: str
+    check_every: int = 0  # environment steps between two checks of the greedy policy; 0: no checks
+    history: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        config = self.learner.config
+        self.report_every = max(config.report_every // config.envs, 1)
+        self.save_every = max(config.save_every // config.envs, 1)
+        self.history = {"env_steps": 0, "seeds": [_nothing_yet() for _ in self.seeds]}
+
+    def init(self) -> Any:
+        """Start fresh agents in fresh episodes."""
+        return self.learner.begin(self.env, self.world, self.seeds)
+
+    def step(self, state: Any, step: int) -> tuple[Any, dict[str, Any]]:
+        """Take one step of the learner, and count what it led to."""
+        state, outcome, metrics = self.learner.step(self.env, self.world, state)
+        self.count(state, *jax.device_get((outcome.reward, outcome.success, outcome.done)))
+        means = {name: np.mean(values) for name, values in jax.device_get(metrics).items()}
+        return state, means | self.progress()
+
+    def count(
+        self,
+        state: Any,
+        rewards: Float[np.ndarray, "S E"],
+        success: Bool[np.ndarray, "S E"],
+        done: Bool[np.ndarray, "S E"],
+    ) -> None:
+        """Record what a step led to, and check which seeds have reached 90 % success."""
+        self.history["env_steps"] += rewards.shape[1]
+        for index in range(len(self.seeds)):
+            self._count_seed(index, state, rewards[index], success[index], done[index])
+
+    def progress(self) -> dict[str, float]:
+        """Return the success of the last 30 episodes, the number of all episodes, and of the steps of each seed."""
+        recent = [float(np.mean(each["success"][-WINDOW:] or [0.0])) for each in self.history["seeds"]]
+        each = {f"success_seed{seed}": value for seed, value in zip(self.seeds, recent, strict=True)}
+        return {
+            "success": float(np.mean(recent)),
+            "episodes": sum(len(record["ends"]) for record in self.history["seeds"]),
+            "env_steps": self.history["env_steps"],
+            **(each if len(self.seeds) > 1 else {}),
+        }
+
+    def _count_seed(
+        self,
+        index: int,
+        state: Any,
+        rewards: Float[np.ndarray, " E"],
+        success: Bool[np.ndarray, " E"],
+        done: Bool[np.ndarray, " E"],
+    ) -> None:
+        """Record what a step led to in the environments of one seed, and check whether 90 % success is reached."""
+        record = self.history["seeds"][index]
+        env_steps = self.history["env_steps"]
+        if not np.isfinite(rewards).all():
+            wrong = rewards[~np.isfinite(rewards)][0]
+            raise Diverged(f"The environment gave a reward of {wrong} at step {env_steps}; rewards must be finite.")
+        cap = self.learner.config.reward_cap
+        if cap is not None:
+            record["capped"] += int(np.sum((rewards > cap) & ~success))
+        record["ends"] += [env_steps] * int(done.sum())
+        record["success"] += success[done].tolist()
+        if done.any():
+            self._confirm(index, state)
+        if self.check_every and env_steps // self.check_every > (env_steps - done.size) // self.check_every:
+            record["checks"].append([env_steps, self._greedy_success(index, state, 20_000 + env_steps - 1)])
+
+    def _confirm(self, index: int, state: Any) -> None:
+        """Accept 90 % success of a window if greedy episodes confirm it; if not, try again at least 30 later."""
+        record = self.history["seeds"][index]
+        count = len(record["success"])
+        if record["confirmed"] is None and count >= record["next_try"] and reaches_criterion(record["success"]):
+            confirmed = self._greedy_success(index, state, 10_000 + self.history["env_steps"]) >= 0.9
+            record["confirmed"] = count if confirmed else None
+            record["next_try"] = count + max(WINDOW, int(self.learner.config.patience * count))
+
+    def _greedy_success(self, index: int, state: Any, seed: int) -> float:
+        """Measure the success of the current greedy policy in fresh episodes, without learning; stop below 90 %."""
+        params = self.learner.params(self.world, self.learner.agent_of(state, index))
+        played = play_episodes(self.learner.policy, params, self.env, episodes=CONFIRM, seed=seed, most_lost=MOST_LOST)
+        return float(played.success.mean())
+
+    def weights(self, state: Any) -> dict[str, Weights]:
+        """Return the weights of all agents, to be saved."""
+        saved = {}
+        for index, seed in enumerate(self.seeds):
+            weights = self.learner.weights(self.world, self.learner.agent_of(state, index))
+            saved[f"seed{seed}/{weights.kind}"] = weights
+        return saved
+
+    def summary(self, index: int) -> dict[str, Any]:
+        """Return the entry of a seed in result.json."""
+        record = self.history["seeds"][index]
+        confirmed = record["confirmed"]
+        row = {
+            "seed": self.seeds[index],
+            "episodes": len(record["ends"]),
+            "episodes_to_90": confirmed,
+            "steps_to_90": None if confirmed is None else record["ends"][confirmed - 1],
+        }
+        checks = record["checks"]
+        return row | _course(record) | ({"checks": checks, "steps_to_90_kept": _kept(checks)} if checks else {})
 
 
-@dataclass(frozen=True)
-class AgentSolving(Solving):
-    """The training of a task by an `Agent`, such as COBRA."""
-
-    phase_name: ClassVar[str] = "task"
-
-    config: TaskConfig
-    world: WorldModel
-
-    def __post_init__(self):
-        agent = make_agent(self.config)  # refuses an unknown one before any work is done
-        super().__post_init__()
-        world, side = self.world, self.world.sizes.image
-        image = jnp.zeros((side, side, 3), jnp.uint8)
-        check_memory(lambda: agent.init(jax.random.key(0), world, agent.observe(world, image)), "--config.memory")
-
-    def phase(self, seed: int, title: str) -> TaskPhase:
-        """Make the phase that trains one seed."""
-        world = self.world if self.problem.exploration_policy else self.world.without_policy()
-        agent, cap = make_agent(self.config), self.config.reward_cap
-        return TaskPhase(agent, self.train_env, world, seed, self.steps, title, cap, self.check_every)
+def _nothing_yet() -> dict[str, Any]:
+    """Return the record of a seed that has not begun: an entry per episode, and the episodes to 90 %."""
+    return {"ends": [], "success": [], "confirmed": None, "next_try": 0, "capped": 0, "checks": []}
 
 
-def prepare(
-    config: TaskConfig,
-    world: WorldModel,
-    problem: Problem,
-    folder: Path,
-    seeds: range = range(1),
-    steps: int = 1000,
-    final: int = 200,
-    envs: Mapping[str, Environment] | None = None,
-    world_folder: Path | str | None = None,
-    command: str = "python",
-    check_every: int = 0,
-) -> Solving:
-    """Describe the training of a task, without starting it.
-
-    Args:
-        config: The agent and how it learns; presets are in `config.TASK`.
-        world: The world model, which stays frozen.
-        problem: The task, its rewards, and whether the exploration policy is used.
-        folder: The run's folder; it is made when training starts.
-        seeds: The random seeds; each is a run of its own, in `folder`/seedN.
-        steps: The number of rewarded environment steps per seed.
-        final: The number of greedy episodes in each mode that score a seed at the end.
-        envs: The environments by mode, "train" and "test"; by default those of `problem`.
-        world_folder: The folder that `world` was loaded from, by default the shipped one; any other is copied.
-        command: The command that was typed, for the records.
-        check_every: The number of steps between two checks of the greedy policy in 100 episodes; 0 makes none.
-
-    Returns:
-        The description; its method `solve` runs the training.
-
-    Raises:
-        ValueError: If the agent is unknown, an environment does not fit the world, or the memory is too large.
-    """
-    envs = problem.environments() if envs is None else envs
-    place = find_world(world_folder)
-    return AgentSolving(config, world, problem, folder, seeds, steps, final, envs, place, command, check_every)
+def _course(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the learning curve: at which step each episode ended and whether it succeeded, or thinned if too many."""
+    count = len(record["ends"])
+    if count <= MOST_ENTRIES:
+        return {"ends": record["ends"], "success": record["success"]}
+    places = np.unique(np.geomspace(1, count, POINTS).round().astype(int))
+    ends = np.array([0, *record["ends"]])
+    success = recent_success(record["success"])
+    return {"curve": {"steps": ends[places].tolist(), "success": success[places].round(4).tolist()}}
 
 
-def solve(*args: Any, **options: Any) -> dict[str, Any]:
-    """Learn a task; the same call resumes a run that was stopped, and may add steps or seeds.
-
-    Args:
-        *args: Arguments of `prepare`.
-        **options: Keyword arguments of `prepare`.
-
-    Returns:
-        The contents of result.json: the settings, the scores and learning curve of each seed, and reference policies.
-
-    Raises:
-        ValueError: As by `prepare`, or if `folder` holds a run with other settings or more steps.
-        Stopped: If a signal asked to stop; the run is saved.
-        Diverged: If a loss, a weight or a reward is no longer finite.
-    """
-    return prepare(*args, **options).solve()
+def _kept(checks: Sequence[Sequence[int | float]]) -> int | None:
+    """Return the step of the first check from which on success stayed at 90 % or more; None if the last failed."""
+    falls = [number for number, (_, success) in enumerate(checks) if success < 0.9]
+    first = falls[-1] + 1 if falls else 0
+    return int(checks[first][0]) if first < len(checks) else None

@@ -1,7 +1,6 @@
 """Phase 1, vision: frames of random play -> a vision module."""
 
 import functools
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -11,18 +10,16 @@ import numpy as np
 import optax
 from jaxtyping import Array, PRNGKeyArray, UInt8
 
-from cobra_rl.bounds import TrainingSeed, conform
 from cobra_rl.config import Stage, VisionConfig
 from cobra_rl.environments import fewer_sprites
 from cobra_rl.evaluation.vision import in_batches, vision_scores
 from cobra_rl.models.nets import averaged
 from cobra_rl.models.vision import LossWeights, VisionModel
-from cobra_rl.models.world import make_vision
+from cobra_rl.models.world import make_vision, vision_weights
+from cobra_rl.phases.contract import Phase, Report
 from cobra_rl.phases.schedules import at, copied, on_devices, optimiser_of, over_devices
-from cobra_rl.runtime.folder import open_run
-from cobra_rl.runtime.run import Report, Weights, run
 from cobra_rl.spriteworld.base import Environment
-from cobra_rl.worlds import load_vision, vision_weights
+from cobra_rl.storage.weights import Weights
 
 _fresh_vision = eqx.filter_jit(make_vision)  # compiled, because it has many small arrays
 SEPARATION = ("fg_ari_attention", "fg_ari_decoder")  # the weights with the largest mean of these are kept
@@ -64,27 +61,32 @@ def random_frames(key: PRNGKeyArray, env: Environment, batch: int) -> UInt8[Arra
 
 def make_optimiser(config: VisionConfig) -> optax.GradientTransformation:
     """Make the optimiser that a configuration names, with its warm-up and its decay."""
-    adam, rmsprop = functools.partial(optax.adam, b2=0.99), functools.partial(optax.rmsprop, decay=0.9)
+    adam = functools.partial(optax.adam, b2=0.99)
+    rmsprop = functools.partial(optax.rmsprop, decay=0.9)
     return optimiser_of(config, adam if config.optimiser == "adam" else rmsprop, config.warmup)
 
 
-class VisionPhase:
+class VisionPhase(Phase):
     """The phase, for the run loop; it saves the weights of the report with the best FG-ARI."""
 
     columns = ("fg_ari_attention", "fg_ari_decoder", "loss", "nll", "kl_latents", "kl_masks")
     read_every = 20
     evaluates = True
-    compressed = False
 
-    def __init__(self, config: VisionConfig, env: Environment, seed: int, title: str = "vision"):
+    def __init__(self, config: VisionConfig, env: Environment, seed: int, *, title: str = "vision"):
         if env.image_size != config.model.size:
             raise ValueError(
                 f"The environment's pictures have {env.image_size} pixels a side and the vision module expects "
                 f"{config.model.size}; set --config.model.size {env.image_size}."
             )
-        self.config, self.env, self.seed, self.title = config, env, seed, title
-        self.steps, self.report_every, self.save_every = config.steps, config.evaluate_every, config.evaluate_every
-        self.notes: dict[str, Any] = {"best": -np.inf}
+        self.config = config
+        self.env = env
+        self.seed = seed
+        self.title = title
+        self.steps = config.steps
+        self.report_every = config.evaluate_every
+        self.save_every = config.evaluate_every
+        self.history: dict[str, Any] = {"best": -np.inf}
         self._score = vision_scores(env, config.validation_scenes)
         self._keys = jax.random.key(seed + 1)
         self._best = False  # whether the current weights are those of the best report so far
@@ -102,7 +104,8 @@ class VisionPhase:
         stages = self.config.stages
         stage = next(stage for stage in stages if share < stage.until or stage is stages[-1])
         self._best = False
-        given, state = (jax.random.fold_in(self._keys, step), weights), on_devices(state, self.config.batch)
+        given = (jax.random.fold_in(self._keys, step), weights)
+        state = on_devices(state, self.config.batch)
         return _compiled(self.config, self.env, stage)(given, state)
 
     def report(self, state: VisionState, step: int) -> Report:
@@ -110,14 +113,14 @@ class VisionPhase:
         scores = self._score(state.average)
         separation = [scores[name] for name in SEPARATION if name in scores]
         score = float(np.mean(separation)) if separation else -scores["mse"]
-        self._best = score >= self.notes["best"]
-        self.notes["best"] = max(score, self.notes["best"])
+        self._best = score >= self.history["best"]
+        self.history["best"] = max(score, self.history["best"])
         return Report(scores, {"decomposition": picture(state.average, self._score.images[:6])})
 
     @property
     def keep(self) -> bool:
         """Whether to save the current weights: if they have the best report so far, or there was no report yet."""
-        return self._best or self.notes["best"] == -np.inf
+        return self._best or self.history["best"] == -np.inf
 
     def weights(self, state: VisionState) -> dict[str, Weights]:
         """Return the averaged weights."""
@@ -127,7 +130,8 @@ class VisionPhase:
 @functools.cache
 def _compiled(config: VisionConfig, env: Environment, stage: Stage):
     """Compile the step for a stage of the curriculum, once for all runs of this process."""
-    optimiser, env = make_optimiser(config), fewer_sprites(env, stage.sprites)
+    optimiser = make_optimiser(config)
+    env = fewer_sprites(env, stage.sprites)
     slots = min(stage.slots or config.model.slots, config.model.slots)
 
     @eqx.filter_jit(donate="all-except-first")
@@ -139,45 +143,10 @@ def _compiled(config: VisionConfig, env: Environment, stage: Stage):
         gradients, metrics = gradient(state.model)
         updates, optimiser_state = optimiser.update(gradients, state.optimiser)
         model = eqx.apply_updates(state.model, updates)
-        average = averaged(state.average, model, config.average)
+        average = averaged(state.average, model, config.ema_decay)
         return VisionState(model, average, optimiser_state), metrics | {"gradient": optax.tree.norm(gradients)}
 
     return step
-
-
-def train(
-    config: VisionConfig,
-    env: Environment,
-    folder: Path,
-    seed: int = 0,
-    title: str = "vision",
-    env_name: str | None = None,
-    command: str = "python",
-) -> VisionModel:
-    """Train a vision module on frames of random play; the same call resumes a run that was stopped.
-
-    Args:
-        config: The model and its training; presets are in `config.VISION`.
-        env: The environment that the frames are of.
-        folder: The run's folder, for checkpoints, log and weights; it is made if it does not exist.
-        seed: The random seed of weight initialisation and data.
-        title: The heading of the progress bar.
-        env_name: The name of the environment, for run.json.
-        command: The command that was typed, for run.json.
-
-    Returns:
-        The vision module with the best validation score, which is also saved in `folder`/weights.
-
-    Raises:
-        ValueError: If the pictures of `env` do not fit the model, or `folder` holds a run with other settings.
-        Stopped: If a signal asked to stop; the run is saved.
-        Diverged: If a loss or a weight is no longer finite.
-    """
-    conform(TrainingSeed, seed, "seed")
-    settings = {"phase": "vision", "config": config, "seed": seed, "env": env_name}
-    with open_run(folder, settings, command=command):
-        run(VisionPhase(config, env, seed, title), folder)
-    return load_vision(folder / "weights")
 
 
 def picture(vision: VisionModel, images: UInt8[np.ndarray, "B H W 3"]) -> UInt8[np.ndarray, "_ _ 3"]:

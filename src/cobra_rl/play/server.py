@@ -26,14 +26,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from cobra_rl.play import protocol
-from cobra_rl.play.house import House
+from cobra_rl.play.catalogue import AgentCatalogue
 from cobra_rl.play.session import Session
 from cobra_rl.play.worker import IDLE_SECONDS, Worker
 
 STATIC = Path(__file__).parent / "static"
 HOST = "127.0.0.1"
 MOST_SESSIONS = 8
-RATE, BURST = 200.0, 400.0  # messages a second of one page, and at once
+RATE = 200.0  # messages a second of one page
+BURST = 400.0  # messages at once
 UNREAD = 256  # answers that a page may leave unread before it is no longer listened to
 HEADERS = {
     "Cache-Control": "no-store",
@@ -41,12 +42,14 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; base-uri 'none'; "
-POLICY += "form-action 'none'; frame-ancestors 'none'; connect-src 'self' ws://{host}"
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; connect-src 'self' ws://{host}"
+)
 
 
 @dataclass
-class Bucket:
+class TokenBucket:
     """Tells whether one more message is within the rate."""
 
     tokens: float = BURST
@@ -55,37 +58,38 @@ class Bucket:
     def take(self) -> bool:
         """Count a message; return whether it is allowed."""
         now = time.monotonic()
-        self.tokens, self.last = min(BURST, self.tokens + RATE * (now - self.last)), now
+        self.tokens = min(BURST, self.tokens + RATE * (now - self.last))
+        self.last = now
         allowed = self.tokens >= 1.0
         self.tokens -= allowed
         return allowed
 
 
-class Guard:
+class OwnSiteOnly:
     """Refuses requests that are meant for another host or come from another site, and adds headers to answers."""
 
     def __init__(self, app: ASGIApp, port: int):
-        self.app, self.hosts = app, {f"{name}:{port}" for name in (HOST, "localhost")}
+        self.app = app
+        self.hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on if it is ours."""
         if scope["type"] not in ("http", "websocket"):
             return await self.app(scope, receive, send)
         headers = Headers(scope=scope)
-        host, origin = headers.get("host", ""), headers.get("origin")
-        must_say = scope["type"] == "websocket"  # browsers always do there
-        ours = host in self.hosts and (origin == f"http://{host}" or (origin is None and not must_say))
+        host = headers.get("host", "")
+        origin = headers.get("origin")
+        is_socket = scope["type"] == "websocket"  # for which browsers always name the origin
+        policy = CONTENT_POLICY.format(host=host if host in self.hosts else HOST)
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                added = MutableHeaders(scope=message)
-                added.update(HEADERS)
-                added["Content-Security-Policy"] = POLICY.format(host=host if host in self.hosts else HOST)
+                MutableHeaders(scope=message).update(HEADERS | {"Content-Security-Policy": policy})
             await send(message)
 
-        if ours:
+        if host in self.hosts and (origin == f"http://{host}" or (origin is None and not is_socket)):
             await self.app(scope, receive, send_with_headers)
-        elif scope["type"] == "websocket":
+        elif is_socket:
             await send({"type": "websocket.close", "code": 1008})
         else:
             await PlainTextResponse("This page is for its own host only.", 403)(scope, receive, send_with_headers)
@@ -95,22 +99,25 @@ class Pages:
     """The open pages, each with its session."""
 
     def __init__(self, make_session: Callable[[], Session], token: str, idle_seconds: float):
-        self.make_session, self.token, self.idle_seconds = make_session, token, idle_seconds
+        self.make_session = make_session
+        self.token = token
+        self.idle_seconds = idle_seconds
         self.workers: set[Worker] = set()
 
-    def known(self, token: str | None) -> bool:
-        """Tell whether a visitor has the token."""
+    def has_token(self, visitor: Request | WebSocket) -> bool:
+        """Tell whether the address of a visitor has the token."""
+        token = visitor.query_params.get("token")
         return token is not None and secrets.compare_digest(token.encode(), self.token.encode())
 
     async def index(self, request: Request) -> Response:
         """Serve the page."""
-        if not self.known(request.query_params.get("token")):
+        if not self.has_token(request):
             return PlainTextResponse("The address lacks its token; take it from where `cobra play` printed it.", 403)
         return FileResponse(STATIC / "index.html")
 
     async def socket(self, websocket: WebSocket) -> None:
         """Serve one page's session until the page is closed."""
-        if not self.known(websocket.query_params.get("token")):
+        if not self.has_token(websocket):
             await websocket.close(1008)
             return
         await websocket.accept()
@@ -118,7 +125,8 @@ class Pages:
             await websocket.send_text(json.dumps({"type": "full", "most": MOST_SESSIONS}))
             await websocket.close(1013)
             return
-        loop, answers = asyncio.get_running_loop(), asyncio.Queue[dict[str, Any]]()
+        loop = asyncio.get_running_loop()
+        answers = asyncio.Queue[dict[str, Any]]()
 
         def send(answer: dict[str, Any]) -> None:
             if answer["type"] == "progress" and answers.qsize() > UNREAD:
@@ -131,9 +139,8 @@ class Pages:
         worker.start()
         reading = asyncio.create_task(self._read(websocket, worker, answers))
         try:
-            await self._write(websocket, answers)
-        except (WebSocketDisconnect, RuntimeError):
-            pass  # the page is gone
+            with contextlib.suppress(WebSocketDisconnect, RuntimeError):  # the page is gone
+                await self._write(websocket, answers)
         finally:
             reading.cancel()
             worker.close()
@@ -141,7 +148,7 @@ class Pages:
 
     async def _read(self, websocket: WebSocket, worker: Worker, answers: asyncio.Queue) -> None:
         """Hand the page's messages to its session; what is not allowed is answered at once."""
-        bucket = Bucket()
+        bucket = TokenBucket()
         while (received := await websocket.receive())["type"] == "websocket.receive":
             try:
                 if not bucket.take():
@@ -163,7 +170,9 @@ class Pages:
         await websocket.close()
 
 
-def make_app(make_session: Callable[[], Session], token: str, port: int, idle_seconds: float = IDLE_SECONDS) -> ASGIApp:
+def make_app(
+    make_session: Callable[[], Session], token: str, port: int, *, idle_seconds: float = IDLE_SECONDS
+) -> ASGIApp:
     """Build the application.
 
     Args:
@@ -178,14 +187,14 @@ def make_app(make_session: Callable[[], Session], token: str, port: int, idle_se
         WebSocketRoute("/socket", pages.socket),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
-    return Guard(Starlette(routes=routes), port)
+    return OwnSiteOnly(Starlette(routes=routes), port)
 
 
-def serve(house: House, port: int, ready: Callable[[str], None]) -> None:
+def serve(catalogue: AgentCatalogue, port: int, ready: Callable[[str], None]) -> None:
     """Serve pages until the process is told to stop; `ready` gets the address once it can be opened.
 
     Args:
-        house: What all sessions share.
+        catalogue: What all sessions share.
         port: Of the loopback interface; 0: any that is free.
         ready: Called with the address, token included.
     """
@@ -198,7 +207,7 @@ def serve(house: House, port: int, ready: Callable[[str], None]) -> None:
             raise ValueError(f"Port {port} cannot be used ({error.strerror}); give another with --port.") from error
         listener.listen()
         port = listener.getsockname()[1]
-        app = make_app(lambda: Session(house), token, port)
+        app = make_app(lambda: Session(catalogue), token, port)
         config = uvicorn.Config(
             app, log_level="warning", ws="websockets-sansio", ws_max_size=2**20, lifespan="off",
             timeout_graceful_shutdown=2, server_header=False,

@@ -3,31 +3,34 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cobra_rl.spriteworld.scenes import Scene, SpriteDistribution
-from cobra_rl.spriteworld.suite import EnvSpec, hue_range
-from cobra_rl.spriteworld.tasks import Clustering, FarApart, FindGoal, NoReward, Sum, Task
+from cobra_rl.spriteworld import Clustering, EnvSpec, FarApart, FindGoal, NoReward, SpriteDistribution, Sum, hue_range
+from cobra_rl.spriteworld.scenes import Scene
+from cobra_rl.spriteworld.tasks import Task
 
 MAX_STEPS = 20  # of an episode with one part; each further part adds ten
 HUE_SPREAD = 0.03  # practice sprites differ this much from the canvas's: less than the ranges that colours' names have
-SEVERAL_MULTIPLIER, SEVERAL_BONUS = 20.0, 5.0  # as in the suite's sorting
+SEVERAL_MULTIPLIER = 20.0  # of each part of several, as in the suite's sorting
+SEVERAL_BONUS = 5.0
 Part = Mapping[str, Any]  # as protocol.SCHEMA has it
 
 
-def task_spec(parts: Sequence[Part], practice: str, sprites: Sequence[Mapping[str, Any]], world: EnvSpec) -> EnvSpec:
+def task_spec(
+    parts: Sequence[Part], practice: str, sprites: Sequence[Mapping[str, Any]], *, chosen: EnvSpec
+) -> EnvSpec:
     """Build the environment to learn in.
 
     Args:
         parts: What is wanted; rewards add up. Without any, nothing is rewarded.
         practice: "canvas": scenes with the canvas's sprites in other places; "recoloured": of any colour too;
-            "world": the scenes of `world`.
+            "environment": the scenes of `chosen`.
         sprites: What stands on the canvas.
-        world: The environment that is chosen on the page; its rules say how noisy motion is.
+        chosen: The environment that is chosen on the page; its rules say how noisy motion is.
     """
-    scenes = world.scenes if practice == "world" else (_scene(sprites, recolour=practice == "recoloured"),)
+    scenes = chosen.scenes if practice == "environment" else (_scene(sprites, recolour=practice == "recoloured"),)
     tasks = tuple(_task(part, several=len(parts) > 1) for part in parts)
     task = Sum(tasks, SEVERAL_BONUS) if len(tasks) > 1 else (tasks[0] if tasks else NoReward())
     steps = MAX_STEPS + 10 * max(len(parts) - 1, 0)
-    return EnvSpec("my_task", scenes, task, steps, world.motion_noise)
+    return EnvSpec("my_task", scenes, task, max_steps=steps, motion_noise=chosen.motion_noise)
 
 
 def _task(part: Part, several: bool) -> Task:

@@ -1,4 +1,4 @@
-"""A session in a thread of its own: messages in, answers out, learning in between; a crash is said and survived."""
+"""A session in a thread of its own: messages in, answers out, learning in between; it reports a crash and goes on."""
 
 import queue
 import threading
@@ -9,8 +9,8 @@ from typing import Any
 
 from cobra_rl.play.session import Session
 
-WAITING = 64  # messages that may wait to be answered
-RESTARTS = 3  # crashes in a row after which a session is given up
+MOST_WAITING = 64  # messages that may wait to be answered
+MOST_CRASHES = 3  # in a row, after which a session is given up
 IDLE_SECONDS = 1800.0  # after which a session that nobody uses ends
 
 Send = Callable[[dict[str, Any]], None]
@@ -21,13 +21,17 @@ class Worker(threading.Thread):
 
     def __init__(self, make_session: Callable[[], Session], send: Send, idle_seconds: float = IDLE_SECONDS):
         super().__init__(daemon=True, name="cobra-play")
-        self._make_session, self._send, self._idle_seconds = make_session, send, idle_seconds
-        self._messages: queue.Queue[dict[str, Any]] = queue.Queue(WAITING)
-        self._closed, self._crashes, self._last = False, 0, time.monotonic()
+        self._make_session = make_session
+        self._send = send
+        self._idle_seconds = idle_seconds
+        self._messages: queue.Queue[dict[str, Any]] = queue.Queue(MOST_WAITING)
+        self._closed = False
+        self._crashes = 0
+        self._last_message = time.monotonic()
 
     def put(self, message: dict[str, Any]) -> bool:
         """Hand over a message; return whether there was room for it."""
-        self._last = time.monotonic()
+        self._last_message = time.monotonic()
         try:
             self._messages.put_nowait(message)
         except queue.Full:
@@ -47,8 +51,8 @@ class Worker(threading.Thread):
                 traceback.print_exc()
                 self._crashes += 1
                 sentence = f"{type(error).__name__}: {error}"[:300]
-                self._send({"type": "crashed", "message": sentence, "restarts": self._crashes < RESTARTS})
-                self._closed |= self._crashes >= RESTARTS
+                self._send({"type": "crashed", "message": sentence, "restarts": self._crashes < MOST_CRASHES})
+                self._closed |= self._crashes >= MOST_CRASHES
         self._send({"type": "end"})
 
     def _serve(self) -> None:
@@ -59,14 +63,14 @@ class Worker(threading.Thread):
             self._send({"type": "preparing", "what": part, "done": done})
         self._send(session.hello())
         while not self._closed:
-            if time.monotonic() - self._last > self._idle_seconds:
+            if time.monotonic() - self._last_message > self._idle_seconds:
                 self._send({"type": "idle"})
                 self._closed = True
             elif (message := self._next(wait=not session.busy)) is not None:
                 self._answer(session, message)
                 self._crashes = 0
-            elif session.busy and (told := session.tick()) is not None:
-                self._send(told)
+            elif session.busy and (progress := session.tick()) is not None:
+                self._send(progress)
 
     def _next(self, wait: bool) -> dict[str, Any] | None:
         try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cobra_rl.spriteworld.base import Environment, Image, TimeStep, auto_reset
     from cobra_rl.spriteworld.env import EnvState, Spriteworld, coverage, make, render, segment, state_from_sprites
-    from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE, TASKS, VARIANTS, Entry
+    from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE, TASKS, VARIANTS, TaskInfo
     from cobra_rl.spriteworld.registration import gym_id
     from cobra_rl.spriteworld.scenes import SpriteDistribution
     from cobra_rl.spriteworld.sprites import FACTORS, SHAPES, Sprites
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _NAMES_OF_MODULE = {
     "base": "Environment Image TimeStep auto_reset",
     "env": "EnvState Spriteworld coverage make render segment state_from_sprites",
-    "names": "MODES REWARDED SUITE TASKS VARIANTS Entry",
+    "names": "MODES REWARDED SUITE TASKS VARIANTS TaskInfo",
     "registration": "gym_id",
     "scenes": "SpriteDistribution",
     "sprites": "FACTORS SHAPES Sprites",

@@ -9,7 +9,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from cobra_rl.bounds import shown
-from cobra_rl.spriteworld.sprites import Sprites, front_most
+from cobra_rl.spriteworld.sprites import Sprites, front_most_at
 
 ACTION_SIZE = 4
 MOTION_SCALE = 0.25
@@ -21,7 +21,7 @@ def displacement(action: Float[Array, " 4"]) -> Float[Array, " 2"]:
 
 
 def select_move(
-    key: PRNGKeyArray, sprites: Sprites, action: Float[Array, " 4"], noise: float
+    key: PRNGKeyArray, sprites: Sprites, action: Float[Array, " 4"], *, noise: float
 ) -> tuple[Sprites, Int[Array, ""]]:
     """Move the front-most sprite under the click, if any; its centre stays in the frame.
 
@@ -35,7 +35,7 @@ def select_move(
         The sprites after the step, and the index of the sprite that was pushed, or -1.
     """
     valid = jnp.all((action >= 0.0) & (action <= 1.0))
-    moved = jnp.where(valid, front_most(sprites, action[:2]), -1)
+    moved = jnp.where(valid, front_most_at(sprites, action[:2]), -1)
     motion = displacement(action)
     if noise > 0.0:
         motion = motion + noise * jax.random.normal(key, (2,))

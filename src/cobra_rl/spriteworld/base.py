@@ -34,15 +34,31 @@ class Environment(Protocol):
     """
 
     @property
-    def action_size(self) -> int: ...  # A: actions live in [0, 1]^A
+    def action_size(self) -> int:
+        """A: actions lie in [0, 1]^A."""
+        ...
+
     @property
-    def image_size(self) -> int: ...  # H = W: images are uint8 [H, W, 3]
+    def image_size(self) -> int:
+        """H = W: images are uint8 [H, W, 3]."""
+        ...
+
     @property
-    def max_steps(self) -> int: ...  # after so many steps an episode is truncated
-    def initial(self, key: PRNGKeyArray) -> State: ...  # the first state of an episode
-    def draw(self, state: State) -> Image: ...  # the observation of a state
-    # One step without drawing it: `image` is None. An episode that is over is not reset.
-    def advance(self, key: PRNGKeyArray, state: State, action: Float[Array, " A"]) -> TimeStep: ...
+    def max_steps(self) -> int:
+        """The number of steps after which an episode is truncated."""
+        ...
+
+    def initial(self, key: PRNGKeyArray) -> State:
+        """Draw the first state of an episode."""
+        ...
+
+    def draw(self, state: State) -> Image:
+        """Draw the observation of a state."""
+        ...
+
+    def advance(self, key: PRNGKeyArray, state: State, action: Float[Array, " A"]) -> TimeStep:
+        """Take a step without drawing it: its `image` is None. Do not reset an episode that is over."""
+        ...
 
 
 def auto_reset(env: Environment, key: PRNGKeyArray, step: TimeStep) -> State:

@@ -26,7 +26,7 @@ class SpriteworldDm(dm_env.Environment):
         ValueError: If an argument is unknown or out of range.
     """
 
-    def __init__(self, task: str | EnvSpec, mode: str = "train", variant: str = "paper", seed: int = 0):
+    def __init__(self, task: str | EnvSpec, mode: str = "train", variant: str = "paper", *, seed: int = 0):
         self.core = Spriteworld(task) if isinstance(task, EnvSpec) else make(task, mode, variant)
         self._key = jax.random.key_data(jax.random.key(conform(Seed, seed, "seed")))  # raw: it can be pickled
         self._state: EnvState | None = None

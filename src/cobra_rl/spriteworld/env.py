@@ -15,11 +15,10 @@ from cobra_rl.bounds import Bounds, conform
 from cobra_rl.cache import keep_compilations
 from cobra_rl.spriteworld.actions import ACTION_SIZE, check_action, select_move
 from cobra_rl.spriteworld.base import Image, TimeStep
-from cobra_rl.spriteworld.names import MODES, TASKS, VARIANTS
 from cobra_rl.spriteworld.renderer import draw
 from cobra_rl.spriteworld.scenes import SceneSampler
-from cobra_rl.spriteworld.sprites import SHAPES, Sprites, contains, front_most, sprites_from_factors
-from cobra_rl.spriteworld.suite import IMAGE_SIZE, EnvSpec, env_spec, one_of
+from cobra_rl.spriteworld.sprites import SHAPES, Sprites, contains, front_most_at, sprites_from_factors
+from cobra_rl.spriteworld.suite import IMAGE_SIZE, EnvSpec, env_spec
 from cobra_rl.spriteworld.tasks import GoalMark
 
 keep_compilations()
@@ -48,7 +47,9 @@ class Spriteworld:
 
     def __init__(self, spec: EnvSpec):
         conform(EnvSpec, spec, "spec")
-        self.spec, self.image_size, self.max_steps = spec, spec.image_size, spec.max_steps
+        self.spec = spec
+        self.image_size = spec.image_size
+        self.max_steps = spec.max_steps
         self._sample = SceneSampler(spec.scenes, spec.capacity, spec.shuffle)
         self._hash = hash((type(self), spec))
 
@@ -138,11 +139,17 @@ class Spriteworld:
         Returns:
             As of `step`, but `image` is None.
         """
-        sprites, moved = select_move(key, state.sprites, action, self.spec.motion_noise)
+        sprites, moved = select_move(key, state.sprites, action, noise=self.spec.motion_noise)
         after = EnvState(sprites, state.step + 1)
         reward, success = self.spec.task(sprites)
-        truncated = (after.step >= self.max_steps) & ~success
-        return TimeStep(after, None, reward, success, truncated, {"success": success, "moved": moved})
+        return TimeStep(
+            state=after,
+            image=None,
+            reward=reward,
+            terminated=success,
+            truncated=(after.step >= self.max_steps) & ~success,
+            info={"success": success, "moved": moved},
+        )
 
     def draw(self, state: EnvState) -> Image:
         """Draw what an agent sees of a state, for use within compiled code.
@@ -170,12 +177,10 @@ def make(task: str, mode: str = "train", variant: str = "paper") -> Spriteworld:
     Raises:
         ValueError: If a name is unknown; the message lists the known ones.
     """
-    return _make(one_of("task", task, TASKS), one_of("mode", mode, MODES), one_of("variant", variant, VARIANTS))
+    return _environment(env_spec(task, mode, variant))
 
 
-@functools.cache
-def _make(task: str, mode: str, variant: str) -> Spriteworld:
-    return Spriteworld(env_spec(task, mode, variant))
+_environment = functools.cache(Spriteworld)
 
 
 def state_from_sprites(sprites: Sequence[Mapping | Sequence], capacity: int | None = None) -> EnvState:
@@ -213,7 +218,8 @@ def render(
         An image uint8 [size, size, 3], its first row at the top.
     """
     conform(Pixels, size, "size")
-    return draw(state.sprites, size, None if action is None else jnp.asarray(action, jnp.float32), goals)
+    arrow = None if action is None else jnp.asarray(action, jnp.float32)
+    return draw(state.sprites, size, action=arrow, goals=goals)
 
 
 @functools.partial(jax.jit, static_argnames="size")
@@ -227,7 +233,7 @@ def segment(state: EnvState, size: int = IMAGE_SIZE) -> Int[Array, "H W"]:
     Returns:
         For each pixel, the index of the front-most sprite that contains its centre, or -1 for the background.
     """
-    return _at_pixels(front_most, state, size)
+    return _at_pixels(front_most_at, state, size)
 
 
 @functools.partial(jax.jit, static_argnames="size")

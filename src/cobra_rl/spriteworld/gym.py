@@ -25,16 +25,9 @@ from cobra_rl.spriteworld.suite import EnvSpec
 
 RENDER_SIZE = 256
 AutoReset = Literal["next-step", "same-step", "disabled", "NextStep", "SameStep", "Disabled"]
-_AUTORESET = {name: m for m in AutoresetMode for name in (m, m.value, m.name.lower().replace("_", "-"))}
-NumEnvs = Annotated[int, Bounds(1, 65_536)]
-_process = {"forked": False}  # whether this process was forked from one in which JAX had run
-
-
-def _note_fork() -> None:
-    _process["forked"] = _process["forked"] or backends_are_initialized()
-
-
-os.register_at_fork(after_in_child=_note_fork)
+_AUTORESET = {name: mode for mode in AutoresetMode for name in (mode, mode.value, mode.name.lower().replace("_", "-"))}
+_forks: list[bool] = []  # of this process and its ancestors: whether JAX had run in the process that was forked
+os.register_at_fork(after_in_child=lambda: _forks.append(backends_are_initialized()))
 
 
 class _Shared:
@@ -42,7 +35,7 @@ class _Shared:
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 5, "autoreset_mode": AutoresetMode.NEXT_STEP}
 
-    def _set_up(self, task: str | EnvSpec, mode: str, variant: str, render_mode: str | None) -> None:
+    def _set_up(self, task: str | EnvSpec, mode: str, variant: str, *, render_mode: str | None) -> None:
         conform(Literal["rgb_array"] | None, render_mode, "render_mode")
         self.core = Spriteworld(task) if isinstance(task, EnvSpec) else make(task, mode, variant)
         self.render_mode = render_mode
@@ -61,46 +54,50 @@ class _Shared:
         return tuple(np.array(jax.vmap(draw)(self.state))) if self.state.step.ndim else np.array(draw(self.state))
 
 
-@functools.cache
-def _single_calls(core: Spriteworld):
-    """Compile reset, step and draw once for all single environments of a kind.
+# One environment. A key changes with each episode; within one, a step draws its noise from the key and its number. What
+# a step costs is mostly the handing over of arrays and threads. So only what moves comes back from it, the rest in one
+# vector, and the image is a call of its own. Keys are raw key data, which can be pickled.
 
-    A key changes with each episode; within one, a step draws its noise from the key and its number. What a step costs
-    is mostly the handing over of arrays and threads. So only what moves comes back from it, the rest in one vector
-    (reward, terminated, truncated, success, moved), and the image is a call of its own.
-    """
 
-    def assemble(moving, fixed) -> EnvState:
-        position, step = moving
-        return EnvState(Sprites(position=position, **fixed), step)
+def _assemble(moving, fixed) -> EnvState:
+    position, step = moving
+    return EnvState(Sprites(position=position, **fixed), step)
 
-    def reset(key_data):
-        key, draw_key = jax.random.split(jax.random.wrap_key_data(key_data))
-        state = core.initial(draw_key)
-        fixed = dict(vars(state.sprites))
-        return jax.random.key_data(key), (fixed.pop("position"), state.step), fixed
 
-    def step(key_data, moving, fixed, action):
-        state = assemble(moving, fixed)
-        key = jax.random.fold_in(jax.random.wrap_key_data(key_data), state.step)
-        after, _, *ends, info = core.advance(key, state, action)
-        summary = jnp.stack([jnp.asarray(value, jnp.float32) for value in (*ends, info["success"], info["moved"])])
-        return (after.sprites.position, after.step), summary
+@functools.partial(jax.jit, static_argnums=0)
+def _reset(core: Spriteworld, key_data):
+    """Begin an episode: its key, what moves (positions and the number of the step), and what does not."""
+    key, draw_key = jax.random.split(jax.random.wrap_key_data(key_data))
+    state = core.initial(draw_key)
+    fixed = dict(vars(state.sprites))
+    return jax.random.key_data(key), (fixed.pop("position"), state.step), fixed
 
-    return jax.jit(reset), jax.jit(step), jax.jit(lambda *parts: core.draw(assemble(*parts))), assemble
+
+@functools.partial(jax.jit, static_argnums=0)
+def _step(core: Spriteworld, key_data, moving, *, fixed, action):
+    """Take a step: what moves, and a vector (reward, terminated, truncated, success, moved)."""
+    state = _assemble(moving, fixed)
+    key = jax.random.fold_in(jax.random.wrap_key_data(key_data), state.step)
+    after, _, *ends, info = core.advance(key, state, action)
+    summary = jnp.stack([jnp.asarray(value, jnp.float32) for value in (*ends, info["success"], info["moved"])])
+    return (after.sprites.position, after.step), summary
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _draw(core: Spriteworld, moving, fixed):
+    return core.draw(_assemble(moving, fixed))
 
 
 @functools.cache
 def _batch_calls(core: Spriteworld):
-    """Compile for a batch: begin; begin again where it is asked for; step; step where an episode goes on, else begin.
-
-    Keys are raw key data, which can be pickled.
-    """
+    """Compile for a batch: begin; begin again where asked for; step; step where an episode goes on, else begin."""
 
     def reset(key_data):
         key, draw_key = jax.random.split(jax.random.wrap_key_data(key_data))
-        state, no = core.initial(draw_key), jnp.bool_(False)
-        begun = TimeStep(state, None, jnp.float32(0.0), no, no, {"success": no, "moved": jnp.int32(-1)})
+        state = core.initial(draw_key)
+        no = jnp.bool_(False)
+        info = {"success": no, "moved": jnp.int32(-1)}
+        begun = TimeStep(state, image=None, reward=jnp.float32(0.0), terminated=no, truncated=no, info=info)
         return jax.random.key_data(key), begun, core.draw(state)
 
     def restart(key_data, last: TimeStep, chosen):
@@ -133,14 +130,14 @@ class SpriteworldEnv(_Shared, gymnasium.Env):
     """
 
     def __init__(
-        self, task: str | EnvSpec, mode: str = "train", variant: str = "paper", render_mode: str | None = None
+        self, task: str | EnvSpec, mode: str = "train", variant: str = "paper", *, render_mode: str | None = None
     ):
-        self._set_up(task, mode, variant, render_mode)
+        self._set_up(task, mode, variant, render_mode=render_mode)
         self._key = self._moving = self._fixed = None
 
     @property
     def state(self) -> EnvState:
-        return _single_calls(self.core)[3](_begun(self._moving), self._fixed)
+        return _assemble(_begun(self._moving), self._fixed)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         _refuse_fork()
@@ -148,15 +145,15 @@ class SpriteworldEnv(_Shared, gymnasium.Env):
         super().reset(seed=seed)
         if seed is not None or self._key is None:
             self._key = _key_data(self.np_random.integers(2**31) if seed is None else seed)
-        begin, _, draw, _ = _single_calls(self.core)
-        self._key, self._moving, self._fixed = begin(self._key)
-        return np.array(draw(self._moving, self._fixed)), {"success": False, "moved": -1}
+        self._key, self._moving, self._fixed = _reset(self.core, self._key)
+        return np.array(_draw(self.core, self._moving, self._fixed)), {"success": False, "moved": -1}
 
     def step(self, action):
-        moving, (_, advance, draw, _) = _begun(self._moving), _single_calls(self.core)
+        moving = _begun(self._moving)
         check_action(action)
-        self._moving, summary = advance(self._key, moving, self._fixed, np.asarray(action, np.float32))
-        image = draw(self._moving, self._fixed)
+        action = np.asarray(action, np.float32)
+        self._moving, summary = _step(self.core, self._key, moving, fixed=self._fixed, action=action)
+        image = _draw(self.core, self._moving, self._fixed)
         reward, terminated, truncated, success, moved = np.asarray(summary).tolist()
         info = {"success": bool(success), "moved": int(moved)}
         return np.array(image), reward, bool(terminated), bool(truncated), info
@@ -188,15 +185,17 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
         task: str | EnvSpec,
         num_envs: int = 1,
         mode: str = "train",
+        *,
         variant: str = "paper",
         render_mode: str | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ):
-        self.num_envs = conform(NumEnvs, num_envs, "num_envs")
+        self.num_envs = conform(Annotated[int, Bounds(1, 65_536)], num_envs, "num_envs")
         self.autoreset_mode = _AUTORESET[conform(AutoReset | AutoresetMode, autoreset_mode, "autoreset_mode")]
-        self._set_up(task, mode, variant, render_mode)
+        self._set_up(task, mode, variant, render_mode=render_mode)
         self.metadata = self.metadata | {"autoreset_mode": self.autoreset_mode}
-        self.single_observation_space, self.single_action_space = self.observation_space, self.action_space
+        self.single_observation_space = self.observation_space
+        self.single_action_space = self.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._keys = None
@@ -208,7 +207,8 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
 
     def reset(self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None):
         _refuse_fork()
-        chosen, (begin, restart, _, _) = self._mask(options), _batch_calls(self.core)
+        begin, restart, _, _ = _batch_calls(self.core)
+        chosen = self._mask(options)
         self._seed(seed, chosen)
         if chosen.all():
             self._keys, self._last, images = begin(self._keys)
@@ -217,7 +217,7 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
         return np.asarray(images), _masked(jax.device_get(self._last.info), chosen)
 
     def step(self, actions):
-        last, everywhere = _begun(self._last), np.ones(self.num_envs, bool)
+        last = _begun(self._last)
         check_action(actions, (self.num_envs,))
         ended = np.asarray(last.terminated) | np.asarray(last.truncated)
         if self.autoreset_mode == AutoresetMode.DISABLED and ended.any():
@@ -227,7 +227,9 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
         call = advance_or_begin if self.autoreset_mode == AutoresetMode.NEXT_STEP else advance
         self._keys, self._last, images = call(self._keys, last, np.asarray(actions, np.float32))
         reward, terminated, truncated, info = jax.device_get(self._last[2:])
-        infos, done = _masked(info, everywhere), terminated | truncated
+        everywhere = np.ones(self.num_envs, bool)
+        infos = _masked(info, everywhere)
+        done = terminated | truncated
         if self.autoreset_mode == AutoresetMode.SAME_STEP and done.any():
             final = np.full(self.num_envs, None, object)
             for i in np.flatnonzero(done):
@@ -249,7 +251,7 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
 
     def _seed(self, seed: Any, chosen: np.ndarray) -> None:
         """Give new keys to the chosen environments that are seeded, and to those that have none."""
-        if seed is not None and not isinstance(seed, list | tuple | np.ndarray):
+        if seed is not None and not isinstance(seed, list | tuple) and np.ndim(seed) == 0:
             first = conform(Annotated[int, Bounds(0, 2**32 - self.num_envs)], seed, "seed")
             super().reset(seed=first)
             seed = range(first, first + self.num_envs)
@@ -264,7 +266,7 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
 
 
 def _masked(info: Mapping[str, np.ndarray], where: np.ndarray) -> dict[str, Any]:
-    """Return infos as Gymnasium has them: each with a mask that says which environments it is of, 0 elsewhere."""
+    """Return infos as Gymnasium has them: 0 outside of the mask, and beside each a copy of the mask."""
     return {key: value for name in info for key, value in ((name, info[name] * where), (f"_{name}", where.copy()))}
 
 
@@ -273,7 +275,7 @@ def _key_data(seed: Any) -> jax.Array:
 
 
 def _refuse_fork() -> None:
-    if _process["forked"]:
+    if any(_forks):
         raise RuntimeError(
             "JAX had run in the process that this one was forked from, and would wait here for ever. Start processes "
             "by spawn: make_vec(..., vectorization_mode='async', vector_kwargs={'context': 'spawn'}), below "
@@ -282,6 +284,7 @@ def _refuse_fork() -> None:
 
 
 def _begun(last: Any) -> Any:
+    """Return what an episode under way has left behind; raise if there is none."""
     if last is None:
         raise gymnasium.error.ResetNeeded("Call reset() before step() or render().")
     return last

@@ -3,21 +3,21 @@
 from typing import NamedTuple
 
 
-class Entry(NamedTuple):
-    """One task of the suite, as people and training see it."""
+class TaskInfo(NamedTuple):
+    """The title of a task of the suite, and how long it is trained."""
 
     title: str  # for tables and figures
     steps: int  # default budget of rewarded environment steps; 0 where there is no reward
 
 
-SUITE: dict[str, Entry] = {
-    "exploration": Entry("exploration", 0),
-    "goal_finding_new_shape": Entry("goal finding, new shape", 600),
-    "goal_finding_new_position": Entry("goal finding, new position", 600),
-    "goal_finding_more_targets": Entry("goal finding, more targets", 1000),
-    "goal_finding_more_distractors": Entry("goal finding, more distractors", 1000),
-    "sorting": Entry("sorting", 2000),
-    "clustering": Entry("clustering", 1200),
+SUITE: dict[str, TaskInfo] = {
+    "exploration": TaskInfo("exploration", 0),
+    "goal_finding_new_shape": TaskInfo("goal finding, new shape", 600),
+    "goal_finding_new_position": TaskInfo("goal finding, new position", 600),
+    "goal_finding_more_targets": TaskInfo("goal finding, more targets", 1000),
+    "goal_finding_more_distractors": TaskInfo("goal finding, more distractors", 1000),
+    "sorting": TaskInfo("sorting", 2000),
+    "clustering": TaskInfo("clustering", 1200),
 }
 TASKS = tuple(SUITE)
 REWARDED = TASKS[1:]

@@ -15,8 +15,8 @@ from cobra_rl.bounds import Bounds, Checked, Share
 from cobra_rl.spriteworld.sprites import SHAPES, Angle, Scale, ShapeName, Sprites
 from cobra_rl.spriteworld.tasks import Range
 
-Shares = tuple[Share, Share]  # low <= high
-Box = tuple[Shares, Shares]  # (x range, y range)
+ShareRange = tuple[Share, Share]  # low <= high
+Box = tuple[ShareRange, ShareRange]  # (x range, y range)
 BASIC_SHAPES = ("square", "triangle", "circle")
 
 
@@ -28,9 +28,9 @@ class SpriteDistribution(Checked):
         ValueError: If a field is out of range, or the low end of a range is above its high end.
     """
 
-    hue: Shares = (0.0, 1.0)  # range of hues
-    saturation: Shares = (0.3, 1.0)  # range of saturations
-    value: Shares = (1.0, 1.0)  # range of brightnesses: the V of HSV
+    hue: ShareRange = (0.0, 1.0)  # range of hues
+    saturation: ShareRange = (0.3, 1.0)  # range of saturations
+    value: ShareRange = (1.0, 1.0)  # range of brightnesses: the V of HSV
     shapes: Annotated[tuple[ShapeName, ...], Bounds(1, 100)] = BASIC_SHAPES  # equally likely; one may be repeated
     boxes: Annotated[tuple[Box, ...], Bounds(1, 1000)] = (((0.0, 1.0), (0.0, 1.0)),)
     """Ranges of x and of y. Boxes should not overlap; positions are then uniform over all of them."""
@@ -74,7 +74,8 @@ class SceneSampler:
         def box_edges(d: SpriteDistribution) -> np.ndarray:
             # Cumulative probabilities, so that u < edge picks a box. Boxes of no area (points, lines) share
             # the probability equally if there are no others. Padding gets the edge 1, so that u never picks it.
-            areas, count = np.cumsum([(x[1] - x[0]) * (y[1] - y[0]) for x, y in d.boxes]), len(d.boxes)
+            areas = np.cumsum([(x[1] - x[0]) * (y[1] - y[0]) for x, y in d.boxes])
+            count = len(d.boxes)
             edges = areas / areas[-1] if areas[-1] > 0.0 else np.linspace(1, 0, count, endpoint=False)[::-1]
             return np.pad(edges, (0, boxes - count), constant_values=1.0)
 
@@ -104,12 +105,13 @@ class SceneSampler:
         corners = look_up(self._boxes)[sprite, box]  # [N, 4]
         position = corners[:, :2] + u[:, 2:4] * (corners[:, 2:] - corners[:, :2])
         shape = look_up(self._shapes)[sprite, (u[:, 1] * look_up(self._shape_count)).astype(jnp.int32)]
-        low, high = look_up(self._low), look_up(self._high)
-        factors = low + u[:, 4:] * (high - low)
+        low = look_up(self._low)
+        factors = low + u[:, 4:] * (look_up(self._high) - low)
         scale, largest = look_up(self._scale).T
         if self._several_sizes:  # with a key of its own, so that the other factors are drawn as ever
             scale += jax.random.uniform(jax.random.fold_in(key, 3), (capacity,)) * (largest - scale)
-        sprites = Sprites(position, shape, factors[:, 0], scale, factors[:, 1:], look_up(self._alive))
+        alive = look_up(self._alive)
+        sprites = Sprites(position, shape, angle=factors[:, 0], scale=scale, color=factors[:, 1:], alive=alive)
         if not self._shuffle or capacity == 1:
             return sprites
         order = jnp.argsort(jax.random.uniform(order_key, (capacity,)) + ~sprites.alive)  # padding stays last

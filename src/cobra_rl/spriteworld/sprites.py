@@ -29,8 +29,6 @@ else:
     ShapeName = Literal[SHAPES]
 Angle = Annotated[float, Bounds(-1e4, 1e4)]  # degrees
 Scale = Annotated[float, Bounds(0.0, 1.0, above=True)]  # the area is scale^2
-Capacity = Annotated[int, Bounds(1, 1000)]  # sprites of a scene
-
 _DEFAULTS = {"x": 0.5, "y": 0.5, "shape": "square", "angle": 0.0, "scale": 0.1, "c0": 0.0, "c1": 0.0, "c2": 0.0}
 FACTORS = tuple(_DEFAULTS)
 _TYPES = dict.fromkeys(FACTORS, Share) | {"shape": ShapeName, "angle": Angle, "scale": Scale}
@@ -50,15 +48,21 @@ class Sprites(eqx.Module):
 def sprites_from_factors(factors: Sequence[Mapping | Sequence], capacity: int | None = None) -> Sprites:
     """Build `Sprites` as `state_from_sprites` says; left out factors take the defaults of the original package."""
     rows = [_checked_factors(index, sprite) for index, sprite in enumerate(factors)]
-    capacity = int(conform(Capacity, max(len(rows), 1) if capacity is None else capacity, "capacity"))
+    wanted = max(len(rows), 1) if capacity is None else capacity
+    capacity = int(conform(Annotated[int, Bounds(1, 1000)], wanted, "capacity"))
     if len(rows) > capacity:
         raise ValueError(f"{len(rows)} sprites do not fit a capacity of {capacity}; raise capacity or pass fewer.")
-    alive = jnp.arange(capacity) < len(rows)
-    rows += [_DEFAULTS] * (capacity - len(rows))
-    shape = jnp.asarray([SHAPES.index(row["shape"]) for row in rows], jnp.int32)
-    numbers = [[row[name] for name in ("x", "y", "angle", "scale", "c0", "c1", "c2")] for row in rows]
+    padded = rows + [_DEFAULTS] * (capacity - len(rows))
+    numbers = [[row[name] for name in ("x", "y", "angle", "scale", "c0", "c1", "c2")] for row in padded]
     table = jnp.asarray(np.array(numbers, np.float32))
-    return Sprites(table[:, :2], shape, table[:, 2], table[:, 3], table[:, 4:], alive)
+    return Sprites(
+        position=table[:, :2],
+        shape=jnp.asarray([SHAPES.index(row["shape"]) for row in padded], jnp.int32),
+        angle=table[:, 2],
+        scale=table[:, 3],
+        color=table[:, 4:],
+        alive=jnp.arange(capacity) < len(rows),
+    )
 
 
 def _checked_factors(index: int, sprite: Mapping | Sequence) -> dict:
@@ -69,13 +73,12 @@ def _checked_factors(index: int, sprite: Mapping | Sequence) -> dict:
     row = dict(sprite) if isinstance(sprite, Mapping) else dict(zip(FACTORS, sprite, strict=True))
     if unknown := sorted(map(str, set(row) - set(FACTORS))):
         raise ValueError(f"Sprite {index} has unknown factors {unknown}; allowed are {', '.join(FACTORS)}.")
-    return {
-        name: conform(_TYPES[name], value, f"{name} of sprite {index}") for name, value in (_DEFAULTS | row).items()
-    }
+    full = _DEFAULTS | row
+    return {name: conform(_TYPES[name], value, f"{name} of sprite {index}") for name, value in full.items()}
 
 
 def _half_wedge(name: str) -> np.ndarray:
-    """The outline [V, 2] inside the half-wedge, from the axis outwards, of a shape of area 1."""
+    """Compute the outline [V, 2] inside the half-wedge, from the axis outwards, of a shape of area 1."""
     n, _ = _SYMMETRY[name]
     tip = np.array([np.cos(np.pi / n), np.sin(np.pi / n)])  # unit vector along the wedge's other border
     inner = np.array([1.0, 0.0])
@@ -90,7 +93,7 @@ def _half_wedge(name: str) -> np.ndarray:
 
 
 def _vertices(name: str) -> np.ndarray:
-    """All vertices [V, 2] of the shape, counter-clockwise, area 1."""
+    """Compute all vertices [V, 2] of the shape, counter-clockwise, area 1."""
     n, axis = _SYMMETRY[name]
     half = _half_wedge(name)
     corners = half if name.startswith("star") else half[:-1]  # the middle of a side is no vertex
@@ -100,36 +103,39 @@ def _vertices(name: str) -> np.ndarray:
 
 
 def _rotate(points: np.ndarray, angle: float) -> np.ndarray:
-    c, s = np.cos(angle), np.sin(angle)
-    return points @ np.array([[c, s], [-s, c]])
+    cos = np.cos(angle)
+    sin = np.sin(angle)
+    return points @ np.array([[cos, sin], [-sin, cos]])
 
 
 class Wedge(NamedTuple):
-    """What a renderer needs of a shape of area 1.
+    """What a renderer needs of a shape of area 1; of several shapes, with an axis more.
 
     Take a point of the upper half-plane, measured from `axis`; reflect it across each fold's normal in turn if it
     lies on the normal's negative side. It is then in a wedge where the shape is {p: nx x + ny y <= c for both lines
     (nx, ny, c)}. A shape with a radius is a disk instead.
     """
 
-    axis: float
+    axis: float | np.ndarray
     folds: np.ndarray  # [3, 2]; unused entries are 0 and change nothing
     lines: np.ndarray  # [2, 3]; twice the same where one is enough
-    radius: float = 0.0
+    radius: float | np.ndarray = 0.0
 
 
 def wedge(name: str) -> Wedge:
-    """The wedge of a shape. The circle, a polygon of 30 sides, counts as the disk of the same area."""
+    """Compute the wedge of a shape. The circle, a polygon of 30 sides, counts as the disk of the same area."""
     n, axis = _SYMMETRY[name]
     folds = np.zeros((3, 2))
     if name == "circle":
-        return Wedge(axis, folds, np.zeros((2, 3)), 1 / np.sqrt(np.pi))
+        return Wedge(axis, folds, lines=np.zeros((2, 3)), radius=1 / np.sqrt(np.pi))
     convex = "_" not in name
-    wedges, fold = n, 0
+    wedges = n
+    fold = 0
     while wedges > (4 if convex else 1):  # a convex outline has two sides within four half-wedges
-        wedges, fold = (wedges + 1) // 2, fold + 1
+        wedges = (wedges + 1) // 2
         mirror = wedges * np.pi / n  # what lies above goes below
-        folds[fold - 1] = np.sin(mirror), -np.cos(mirror)
+        folds[fold] = np.sin(mirror), -np.cos(mirror)
+        fold += 1
     half = _half_wedge(name)
     if convex:
         angles = np.array([1, 3]) * np.pi / n  # of the sides' normals
@@ -149,23 +155,26 @@ VERTICES = np.stack([np.pad(v, ((0, 30 - len(v)), (0, 0)), "edge") for v in _OUT
 def contains(sprites: Sprites, point: Float[Array, " 2"]) -> Bool[Array, " N"]:
     """Tell which sprites contain a point, by the even-odd rule in each sprite's own frame; padding contains none."""
     angle = jnp.deg2rad(sprites.angle)
-    c, s = jnp.cos(angle), jnp.sin(angle)
+    cos = jnp.cos(angle)
+    sin = jnp.sin(angle)
     dx, dy = ((point - sprites.position) / sprites.scale[:, None]).T
-    x, y = (c * dx + s * dy)[:, None], (c * dy - s * dx)[:, None]  # [N, 1]
+    x = (cos * dx + sin * dy)[:, None]  # [N, 1]
+    y = (cos * dy - sin * dx)[:, None]
     start = jnp.asarray(VERTICES)[sprites.shape]  # [N, V, 2]
-    (x0, y0), (x1, y1) = jnp.moveaxis(start, -1, 0), jnp.moveaxis(jnp.roll(start, -1, axis=1), -1, 0)
+    x0, y0 = jnp.moveaxis(start, -1, 0)
+    x1, y1 = jnp.moveaxis(jnp.roll(start, -1, axis=1), -1, 0)
     straddles = (y0 > y) != (y1 > y)
     to_the_right = x < x0 + (x1 - x0) * (y - y0) / jnp.where(straddles, y1 - y0, 1.0)
     crossings = jnp.sum(straddles & to_the_right, axis=1)
     return sprites.alive & (crossings % 2 == 1)
 
 
-def front_most(sprites: Sprites, point: Float[Array, " 2"]) -> Int[Array, ""]:
+def front_most_at(sprites: Sprites, point: Float[Array, " 2"]) -> Int[Array, ""]:
     """Return the index of the front-most sprite that contains a point; -1 if there is none."""
-    return in_front(contains(sprites, point))
+    return front_most_of(contains(sprites, point))
 
 
-def in_front(contained: Bool[Array, "*points N"]) -> Int[Array, "*points"]:
+def front_most_of(contained: Bool[Array, "*points N"]) -> Int[Array, "*points"]:
     """Return the index of the front-most of the sprites that contain each point; -1 if there is none."""
     order = jnp.arange(contained.shape[-1], dtype=jnp.int32)
     return jnp.max(jnp.where(contained, order, -1), axis=-1)

@@ -12,7 +12,6 @@ from cobra_rl.spriteworld.scenes import Scene, SpriteDistribution
 from cobra_rl.spriteworld.tasks import Clustering, FindGoal, NoReward, Range, Sum, Task
 
 IMAGE_SIZE = 64
-Noise = Annotated[float, Bounds(0.0, 10.0)]
 SUCCESS_BONUS = {"paper": 5.0, "released": 0.0}  # of sorting and clustering; the paper gives no number
 MOTION_NOISE = {"paper": 0.05, "released": 0.0}
 
@@ -29,7 +28,7 @@ class EnvSpec(Checked):
     scenes: Annotated[tuple[Scene, ...], Bounds(1, 10_000)]  # an episode begins with one of these, drawn uniformly
     task: Task  # what is rewarded, and when it is solved
     max_steps: Annotated[int, Bounds(1, 10**6)]  # after so many steps an episode is truncated
-    motion_noise: Noise = 0.0  # standard deviation of the noise on a pushed sprite's displacement, in frame widths
+    motion_noise: Annotated[float, Bounds(0.0, 10.0)] = 0.0  # std of the noise on a push, in frame widths
     shuffle: bool = True  # random z-order; otherwise sprites lie back to front in the order of their scene
     mode: str = "train"  # a label: only `env_spec` chooses scenes by it
     variant: str = "paper"  # a label: only `env_spec` chooses rules by it
@@ -68,54 +67,57 @@ def hue_range(color: str, variant: str = "paper") -> Range:
     """
     hues = {"red": (0.9, 1.0), "blue": (0.55, 0.65), "green": (0.27, 0.37), "purple": (0.73, 0.83)}
     hues["yellow"] = (0.12, 0.22) if variant == "paper" else (0.1, 0.2)
-    return hues[one_of("colour range", color, tuple(hues))]
+    return hues[known_name("colour range", color, tuple(hues))]
 
 
 SORTING_GOALS = {
     "red": (0.75, 0.75), "blue": (0.75, 0.25), "green": (0.25, 0.75), "purple": (0.25, 0.25), "yellow": (0.5, 0.5),
 }  # fmt: skip
-TARGET_HUE, DISTRACTOR_HUE = (0.0, 0.4), (0.5, 0.9)  # released, and new_position in both variants
+TARGET_HUE = (0.0, 0.4)  # released, and new_position in both variants
+DISTRACTOR_HUE = (0.5, 0.9)
 SHAPE_TASK_HUE = (0.0, 0.5)  # paper: both kinds, where shape tells targets from distractors
 PLACES: dict[str, Range] = {"paper": (0.0, 1.0), "released": (0.1, 0.9)}  # of x and of y
 
 Rules = tuple[tuple[Scene, ...], Task, int]  # scenes, task, steps of an episode
 
 
-def _sprite(variant: str, **factors) -> SpriteDistribution:
-    """A sprite with the given factors, else of any shape and hue, anywhere the variant puts sprites."""
+def _any_sprite(variant: str, **factors) -> SpriteDistribution:
+    """Describe a sprite with the given factors, else of any shape and hue, anywhere the variant puts sprites."""
     boxes = ((PLACES[variant], PLACES[variant]),)
     value = {"paper": (1.0, 1.0), "released": (0.9, 1.0)}[variant]
     return SpriteDistribution(**({"boxes": boxes, "value": value} | factors))
 
 
 def _exploration(mode: str, variant: str) -> Rules:
-    sprite = _sprite(variant, angle=(0.0, 360.0) if variant == "paper" else (0.0, 0.0))
+    sprite = _any_sprite(variant, angle=(0.0, 360.0) if variant == "paper" else (0.0, 0.0))
     return tuple((sprite,) * count for count in range(1, 7)), NoReward(), 10
 
 
 def _new_shape(mode: str, variant: str) -> Rules:
     shapes = {"train": ("square",), "test": ("triangle", "circle")}[mode]
-    return ((_sprite(variant, hue=TARGET_HUE, shapes=shapes),),), FindGoal(), 20
+    return ((_any_sprite(variant, hue=TARGET_HUE, shapes=shapes),),), FindGoal(), 20
 
 
 def _new_position(mode: str, variant: str) -> Rules:
     low, high = PLACES[variant]
-    left, right = (low, 0.5), (0.5, high)
+    lower = (low, 0.5)  # half of the range of a coordinate
+    upper = (0.5, high)
     # the package holds out the upper right quadrant (and calls it the lower right one)
-    held_out, beside = (left, right) if variant == "paper" else (right, left)  # y ranges
-    boxes = {"test": ((right, held_out),), "train": ((left, (low, high)), (right, beside))}[mode]
-    scene = (_sprite(variant, hue=TARGET_HUE, boxes=boxes), _sprite(variant, hue=DISTRACTOR_HUE))
+    held_out, beside = (lower, upper) if variant == "paper" else (upper, lower)  # y ranges
+    boxes = {"test": ((upper, held_out),), "train": ((lower, (low, high)), (upper, beside))}[mode]
+    scene = (_any_sprite(variant, hue=TARGET_HUE, boxes=boxes), _any_sprite(variant, hue=DISTRACTOR_HUE))
     return (scene,), FindGoal(hue=TARGET_HUE), 20
 
 
 def _counts(targets: int, distractors: int, variant: str) -> Rules:
-    """Targets among distractors: told apart by shape (paper) or by hue (released)."""
+    """Put targets among distractors, told apart by shape (paper) or by hue (released)."""
     if variant == "paper":
-        target = _sprite(variant, shapes=("square",), hue=SHAPE_TASK_HUE)
-        distractor = _sprite(variant, shapes=("circle", "triangle"), hue=SHAPE_TASK_HUE)
+        target = _any_sprite(variant, shapes=("square",), hue=SHAPE_TASK_HUE)
+        distractor = _any_sprite(variant, shapes=("circle", "triangle"), hue=SHAPE_TASK_HUE)
         task = FindGoal(shapes=("square",))
     else:
-        target, distractor = _sprite(variant, hue=TARGET_HUE), _sprite(variant, hue=DISTRACTOR_HUE)
+        target = _any_sprite(variant, hue=TARGET_HUE)
+        distractor = _any_sprite(variant, hue=DISTRACTOR_HUE)
         task = FindGoal(hue=TARGET_HUE)
     return ((target,) * targets + (distractor,) * distractors,), task, 20
 
@@ -123,7 +125,7 @@ def _counts(targets: int, distractors: int, variant: str) -> Rules:
 def _sorting(mode: str, variant: str) -> Rules:
     held_out, *others = itertools.combinations(SORTING_GOALS, 2)  # held out: (red, blue)
     pairs = {"train": others, "test": [held_out]}[mode]
-    scenes = tuple(tuple(_sprite(variant, hue=hue_range(color, variant)) for color in pair) for pair in pairs)
+    scenes = tuple(tuple(_any_sprite(variant, hue=hue_range(color, variant)) for color in pair) for pair in pairs)
     goals = tuple(FindGoal(goal, hue_range(color, variant), multiplier=20.0) for color, goal in SORTING_GOALS.items())
     return scenes, Sum(goals, SUCCESS_BONUS[variant]), 50
 
@@ -131,7 +133,7 @@ def _sorting(mode: str, variant: str) -> Rules:
 def _clustering(mode: str, variant: str) -> Rules:
     test_colors = ("purple", "yellow") if variant == "paper" else ("red", "yellow")
     first, second = (hue_range(color, variant) for color in {"train": ("blue", "green"), "test": test_colors}[mode])
-    scene = tuple(_sprite(variant, hue=hue) for hue in (first, first, second, second))
+    scene = tuple(_any_sprite(variant, hue=hue) for hue in (first, first, second, second))
     return (scene,), Sum((Clustering((first, second)),), SUCCESS_BONUS[variant]), 50
 
 
@@ -160,14 +162,16 @@ def env_spec(task: str, mode: str = "train", variant: str = "paper") -> EnvSpec:
     Raises:
         ValueError: If a name is unknown.
     """
-    one_of("task", task, TASKS)
-    one_of("mode", mode, MODES)
-    one_of("variant", variant, VARIANTS)
+    known_name("task", task, TASKS)
+    known_name("mode", mode, MODES)
+    known_name("variant", variant, VARIANTS)
     shuffle = task != "exploration"
-    return EnvSpec(task, *_RULES[task](mode, variant), MOTION_NOISE[variant], shuffle, mode, variant)
+    scenes, reward, max_steps = _RULES[task](mode, variant)
+    noise = MOTION_NOISE[variant]
+    return EnvSpec(task, scenes, reward, max_steps, motion_noise=noise, shuffle=shuffle, mode=mode, variant=variant)
 
 
-def one_of(kind: str, name: str, allowed: tuple[str, ...]) -> str:
+def known_name(kind: str, name: str, allowed: tuple[str, ...]) -> str:
     """Return a name that somebody typed if it is allowed; otherwise a ValueError says what is, and the nearest."""
     if isinstance(name, str) and name in allowed:
         return name

@@ -11,8 +11,8 @@ from cobra_rl.bounds import Bounds, Checked, Share
 from cobra_rl.spriteworld.sprites import SHAPES, ShapeName, Sprites
 
 Range = tuple[float, float]  # half-open: low <= value < high
-Hues = tuple[Share, Annotated[float, Bounds(0.0, 2.0)]]  # a range of hues; its end may lie above all of them
-Reward = Annotated[float, Bounds(-1e6, 1e6)]
+HueRange = tuple[Share, Annotated[float, Bounds(0.0, 2.0)]]  # its end may lie above all hues
+Finite = Annotated[float, Bounds(-1e6, 1e6)]
 RewardAndSuccess = tuple[Float[Array, ""], Bool[Array, ""]]
 
 
@@ -54,9 +54,9 @@ class FindGoal(Checked, Task):
     """
 
     goal: tuple[Share, Share] = (0.5, 0.5)  # (x, y)
-    hue: Hues | None = None  # only sprites of this hue count
+    hue: HueRange | None = None  # only sprites of this hue count
     shapes: Annotated[tuple[ShapeName, ...], Bounds(1, len(SHAPES))] | None = None  # only sprites of these shapes count
-    multiplier: Reward = 50.0  # reward per frame width
+    multiplier: Finite = 50.0  # reward per frame width
     radius: Annotated[float, Bounds(0.0, 2.0, above=True)] = 0.075  # in frame widths
 
     def __call__(self, sprites: Sprites) -> RewardAndSuccess:
@@ -80,10 +80,10 @@ class FarApart(Checked, Task):
     If fewer than two pass, the reward is 0 and the task is solved: as a part of a sum it then asks for nothing.
     """
 
-    hue: Hues | None = None  # only sprites of this hue count
+    hue: HueRange | None = None  # only sprites of this hue count
     shapes: Annotated[tuple[ShapeName, ...], Bounds(1, len(SHAPES))] | None = None  # only sprites of these shapes count
     distance: Annotated[float, Bounds(0.0, 2.0, above=True)] = 0.5  # in frame widths
-    multiplier: Reward = 50.0  # reward per frame width
+    multiplier: Finite = 50.0  # reward per frame width
 
     def __call__(self, sprites: Sprites) -> RewardAndSuccess:
         counts = _passing(sprites, self.hue, self.shapes)
@@ -103,9 +103,9 @@ class Clustering(Checked, Task):
     The reward is `multiplier * (measure - threshold)`, and the task is solved when that is not negative.
     """
 
-    hues: tuple[Hues, Hues]  # a sprite belongs to the cluster in whose range its hue lies
-    threshold: Reward = 2.5
-    multiplier: Reward = 5.0
+    hues: tuple[HueRange, HueRange]  # a sprite belongs to the cluster in whose range its hue lies
+    threshold: Finite = 2.5
+    multiplier: Finite = 5.0
 
     def __call__(self, sprites: Sprites) -> RewardAndSuccess:
         centroids, extents = zip(*(self._cluster(sprites, hue) for hue in self.hues), strict=True)
@@ -126,7 +126,7 @@ class Sum(Checked, Task):
     """All tasks at once: their rewards add up, and the sum is solved when all of them are solved."""
 
     tasks: Annotated[tuple[Task, ...], Bounds(1, 100)]
-    bonus: Reward = 0.0  # added to the reward of each step after which all tasks are solved
+    bonus: Finite = 0.0  # added to the reward of each step after which all tasks are solved
 
     def __call__(self, sprites: Sprites) -> RewardAndSuccess:
         rewards, successes = zip(*(task(sprites) for task in self.tasks), strict=True)

@@ -8,7 +8,7 @@ import "./look.js";
 import "./watch.js";
 import "./teach.js";
 import "./guide.js";
-import { app, byId, notice, setScene, setStatus, tell } from "./state.js";
+import { app, byId, notice, setScene, setStatus, emit } from "./state.js";
 
 const PARTS = 6; // that the session prepares
 
@@ -22,10 +22,10 @@ const HANDLERS = {
     setOutlines(known.outlines);
     document.body.dataset.ready = "yes";
     setStatus("ready");
-    tell("ready");
+    emit("ready");
     setScene(known.scene);
   },
-  progress: (told) => tell("progress", told),
+  progress: (progress) => emit("progress", progress),
   error: ({ message }) => notice(message),
   crashed: ({ message, restarts }) => {
     notice(`The session crashed (${message}). ${restarts ? "It starts again; what was not saved is lost." : "Reload the page to try again."}`, true);
@@ -54,7 +54,7 @@ function show(tab) {
     byId(other.getAttribute("aria-controls")).hidden = !chosen;
   }
   app.tab = tab.id.replace("tab-", "");
-  tell("tab");
+  emit("tab");
 }
 tabs.forEach((tab, n) => {
   tab.onclick = () => show(tab);

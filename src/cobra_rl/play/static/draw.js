@@ -1,6 +1,6 @@
 // Drawing: sprites, goals, arrows, the agent's pictures, maps and masks. Frame coordinates: [0, 1], y up.
 
-export const SLOT_COLOURS = [
+const SLOT_COLOURS = [ // the first is the background's
   [60, 60, 60], [230, 158, 0], [87, 181, 232], [0, 158, 115], [240, 227, 66], [0, 115, 179], [214, 94, 0], [204, 120, 166],
 ];
 // Stops of cividis, which people see alike whether or not they tell red from green.
@@ -156,13 +156,19 @@ export function mapPixels(map, alpha) {
   return pixels;
 }
 
-export function maskPixels(masks, n, count, chosen) {
+// The slot that holds the background and the first one change colours.
+export function slotColour(k, background) {
+  const index = k === background ? 0 : k === 0 ? background : k;
+  return SLOT_COLOURS[index % SLOT_COLOURS.length];
+}
+
+export function maskPixels(masks, n, count, chosen, background) {
   const pixels = new Uint8ClampedArray(n * n * 4);
   for (let p = 0; p < n * n; p++) {
     const colour = [0, 0, 0];
     for (let k = 0; k < count; k++) {
       const weight = masks[k * n * n + p] / 255;
-      const slot = SLOT_COLOURS[k % SLOT_COLOURS.length];
+      const slot = slotColour(k, background);
       for (let c = 0; c < 3; c++) colour[c] += weight * slot[c];
     }
     const mine = chosen < 0 ? 1 : masks[chosen * n * n + p] / 255;

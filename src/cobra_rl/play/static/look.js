@@ -1,6 +1,6 @@
 // The panel Look inside: layers over the scene, slots and their latents.
 
-import { heat, showPicture, SLOT_COLOURS } from "./draw.js";
+import { heat, showPicture, slotColour } from "./draw.js";
 import { bytes, latest } from "./net.js";
 import { redrawStage } from "./stage.js";
 import { app, ask, byId, on, rounded } from "./state.js";
@@ -10,26 +10,27 @@ app.slot = -1;
 let seen = null; // the session's answer to `look`, unpacked
 let values = null; // latents of the chosen slot, as the sliders have them
 
-const lookAgain = latest(async () => {
+const refreshSlots = latest(async () => {
   const answer = await ask("look");
   if (!answer) return;
   seen = { ...answer, masks: bytes(answer.masks), components: bytes(answer.components) };
   app.layers.masks = seen.masks;
+  app.background = seen.background;
   drawSlots();
-  chooseSlot(app.slot >= 0 && app.slot < app.known.slots ? app.slot : firstThing());
+  chooseSlot(app.slot >= 0 && app.slot < app.known.slots ? app.slot : firstObject());
   redrawStage();
 });
 
-const mapAgain = latest(async (layer) => {
-  if (layer === "wanted" && app.agent === "none") return void legend("Choose an agent under Watch, or teach one, to see its wish.");
-  const answer = await ask(layer, layer === "wanted" ? { sprite: app.selected } : {});
+const refreshMap = latest(async (layer) => {
+  if (layer === "reward_map" && app.agent === "none") return void legend("Choose an agent under Watch, or teach one, to see its wish.");
+  const answer = await ask(layer, layer === "reward_map" ? { sprite: app.selected } : {});
   if (!answer) return;
   app.layers[layer] = { side: answer.side, values: bytes(answer.map) };
   legend(rounded(answer.low), rounded(answer.high));
   redrawStage();
 });
 
-const proposeAgain = latest(async () => {
+const refreshProposals = latest(async () => {
   const answer = await ask("proposals");
   if (answer && byId("layer-proposals").checked) app.proposals = answer;
   redrawStage();
@@ -48,11 +49,10 @@ function legend(low, high = "") {
 }
 
 // The slot that covers most of what is not the background.
-function firstThing() {
+function firstObject() {
   const n = app.known.size ** 2;
   const sums = Array.from({ length: app.known.slots }, (_, k) => seen.masks.subarray(k * n, (k + 1) * n).reduce((a, b) => a + b, 0));
-  const background = sums.indexOf(Math.max(...sums));
-  sums[background] = -1;
+  sums[seen.background] = -1;
   return sums.indexOf(Math.max(...sums));
 }
 
@@ -63,6 +63,9 @@ function drawSlots() {
     for (let k = 0; k < app.known.slots; k++) box.append(slotButton(k));
   }
   [...box.querySelectorAll("canvas")].forEach((canvas, k) => showPicture(canvas, seen.components, app.known.size, k));
+  [...box.querySelectorAll("span")].forEach((name, k) => {
+    name.style.borderColor = `rgb(${slotColour(k, seen.background).join(",")})`;
+  });
 }
 
 function slotButton(k) {
@@ -74,7 +77,6 @@ function slotButton(k) {
   canvas.setAttribute("aria-hidden", "true");
   const name = document.createElement("span");
   name.textContent = k + 1;
-  name.style.borderColor = `rgb(${SLOT_COLOURS[k % SLOT_COLOURS.length].join(",")})`;
   label.append(input, canvas, name);
   return label;
 }
@@ -121,19 +123,19 @@ export function refreshLook() {
   if (!app.scene) return;
   app.layers = {};
   app.proposals = null;
-  if (app.tab === "look" || app.layer === "masks") lookAgain();
-  if (app.layer === "curiosity" || app.layer === "wanted") mapAgain(app.layer);
+  if (app.tab === "look" || app.layer === "masks") refreshSlots();
+  if (app.layer === "curiosity" || app.layer === "reward_map") refreshMap(app.layer);
   else legend();
-  if (byId("layer-proposals").checked) proposeAgain();
+  if (byId("layer-proposals").checked) refreshProposals();
   redrawStage();
 }
 on("scene", refreshLook);
 on("tab", refreshLook);
 on("agent", refreshLook);
-on("selected", () => { if (app.layer === "wanted") refreshLook(); });
+on("selected", () => { if (app.layer === "reward_map") refreshLook(); });
 on("learnt", () => {
-  if (app.layer === "wanted") mapAgain("wanted");
-  if (byId("layer-proposals").checked) proposeAgain();
+  if (app.layer === "reward_map") refreshMap("reward_map");
+  if (byId("layer-proposals").checked) refreshProposals();
 });
 for (const input of document.querySelectorAll("input[name=layer]")) {
   input.onchange = () => { app.layer = input.value; refreshLook(); };

@@ -1,9 +1,9 @@
-// The panel Play: which world, and sprites edited by hand.
+// The panel Play: which environment, and sprites edited by hand.
 
 import { arrange, redrawStage, select } from "./stage.js";
 import { app, ask, byId, on, option, setScene } from "./state.js";
 
-export const WORLDS = {
+export const ENVIRONMENTS = {
   exploration: "exploration, 1 to 6 sprites", goal_finding_new_shape: "goal finding, new shape",
   goal_finding_new_position: "goal finding, new position", goal_finding_more_targets: "goal finding, more targets",
   goal_finding_more_distractors: "goal finding, more distractors", sorting: "sorting", clustering: "clustering",
@@ -12,7 +12,7 @@ export const COLOURS = { red: 0.95, yellow: 0.17, green: 0.32, blue: 0.6, purple
 const MOST = 6;
 const FACTORS = ["c0", "c1", "scale", "angle", "x", "y"];
 
-for (const [name, title] of Object.entries(WORLDS)) option(byId("world-task"), name, title);
+for (const [name, title] of Object.entries(ENVIRONMENTS)) option(byId("env-task"), name, title);
 option(byId("sprite-colour"), "", "other");
 for (const name of Object.keys(COLOURS)) option(byId("sprite-colour"), name, name);
 
@@ -24,9 +24,9 @@ on("ready", () => {
   for (const shape of Object.keys(app.known.outlines)) option(shapes, shape, shapeName(shape));
 });
 
-byId("world-go").onclick = async () => {
-  const seed = Math.max(0, Math.min(2 ** 31 - 1, Math.round(Number(byId("world-seed").value) || 0)));
-  const fields = { task: byId("world-task").value, mode: byId("world-mode").value, variant: byId("world-variant").value, seed };
+byId("env-go").onclick = async () => {
+  const seed = Math.max(0, Math.min(2 ** 31 - 1, Math.round(Number(byId("env-seed").value) || 0)));
+  const fields = { task: byId("env-task").value, mode: byId("env-mode").value, variant: byId("env-variant").value, seed };
   const answer = await ask("scene", fields);
   if (answer) setScene(answer);
 };

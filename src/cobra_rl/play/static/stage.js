@@ -3,7 +3,7 @@
 import { drawArrow, drawGoal, drawProposals, drawSprites, mapPixels, maskPixels, outlineSprite, paint, prepare, REACH,
   showDifference, showPicture, spritePath } from "./draw.js";
 import { bytes, latest } from "./net.js";
-import { announce, app, ask, byId, newSeed, on, rounded, setScene, sleep, tell } from "./state.js";
+import { announce, app, ask, byId, newSeed, on, rounded, setScene, sleep, emit } from "./state.js";
 
 const canvas = byId("stage");
 let drag = null; // { from: [x, y], to: [x, y], sprite, goal, keys }
@@ -26,7 +26,7 @@ function drawStage() {
   drawSprites(context, side, sprites);
   drawLayers(context, side);
   if (app.goalsShown || app.tab === "teach") drawGoals(context, side);
-  if (document.activeElement === canvas || app.tab === "play" || app.layer === "wanted") {
+  if (document.activeElement === canvas || app.tab === "play" || app.layer === "reward_map") {
     const sprite = sprites[app.selected];
     if (sprite && !shown) outlineSprite(context, side, drag?.sprite >= 0 && placing() ? moved() : sprite);
   }
@@ -38,7 +38,7 @@ function drawStage() {
 
 function drawLayers(context, side) {
   const layer = app.layers?.[app.layer];
-  if (layer && app.layer === "masks") paint(context, side, maskPixels(layer, app.known.size, app.known.slots, app.slot ?? -1), app.known.size);
+  if (layer && app.layer === "masks") paint(context, side, maskPixels(layer, app.known.size, app.known.slots, app.slot ?? -1, app.background), app.known.size);
   else if (layer) paint(context, side, mapPixels(layer.values, 185), layer.side);
   if (layer && app.layer !== "masks") for (const sprite of app.scene.sprites) outlineSprite(context, side, sprite, true);
   if (app.proposals) drawProposals(context, side, app.proposals.actions, app.proposals.scores);
@@ -94,7 +94,7 @@ function showImagined(answer, hint) {
   showPicture(byId("imagined"), lastPictures.imagined, size);
   byId("imagined-hint").textContent = hint;
   byId("expected-error").textContent = rounded(answer.error, 0);
-  if (answer.thinks !== undefined && answer.type === "imagined") byId("thinks").textContent = rounded(answer.thinks);
+  if (answer.expected_reward !== undefined && answer.type === "imagined") byId("expected-reward").textContent = rounded(answer.expected_reward);
 }
 
 // Until there is a push to imagine: the scene as the agent sees it.
@@ -112,7 +112,7 @@ export function showOutcome(answer) {
   lastPictures.truth = bytes(answer.truth);
   showDifference(byId("difference"), lastPictures.imagined, lastPictures.truth, app.known.size);
   byId("true-error").textContent = rounded(answer.true_error, 0);
-  tell("outcome", answer);
+  emit("outcome", answer);
 }
 
 export async function push(given) {
@@ -175,7 +175,7 @@ canvas.addEventListener("pointermove", (event) => {
   drag.to = place(event);
   if (drag.goal !== undefined) {
     [app.parts[drag.goal].x, app.parts[drag.goal].y] = drag.to;
-    tell("parts");
+    emit("parts");
   } else if (!placing()) imagine({ push: action(), since: performance.now() });
   redrawStage();
 });
@@ -196,7 +196,7 @@ function release() {
 
 export function select(n) {
   app.selected = n;
-  tell("selected", n);
+  emit("selected", n);
   redrawStage();
 }
 
@@ -249,8 +249,8 @@ on("scene", (scene) => {
   byId("undo").disabled = !scene.undo;
   byId("reward").textContent = scene.success ? `${rounded(scene.reward)}, solved` : rounded(scene.reward);
   byId("reward-row").hidden = scene.reward === null;
-  byId("thinks").textContent = rounded(scene.thinks);
-  byId("thinks-row").hidden = scene.thinks === null;
+  byId("expected-reward").textContent = rounded(scene.expected_reward);
+  byId("expected-reward-row").hidden = scene.expected_reward === null;
 });
 new ResizeObserver(() => {
   redrawStage();

@@ -21,14 +21,14 @@ export function on(event, listener) {
   (listeners[event] ??= []).push(listener);
 }
 
-export function tell(event, detail) {
+export function emit(event, detail) {
   for (const listener of listeners[event] ?? []) listener(detail);
 }
 
 export function setScene(scene) {
   app.scene = scene;
   app.selected = Math.min(app.selected, scene.sprites.length - 1);
-  tell("scene", scene);
+  emit("scene", scene);
 }
 
 let noticeTimer = 0;

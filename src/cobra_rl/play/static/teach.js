@@ -3,7 +3,7 @@
 import { drawArrow, drawCurve, drawSprites, prepare } from "./draw.js";
 import { COLOURS, shapeName } from "./play.js";
 import { arrange, redrawStage, showMove } from "./stage.js";
-import { announce, app, ask, byId, newSeed, on, option, rounded, setScene, setStatus, tell } from "./state.js";
+import { announce, app, ask, byId, newSeed, on, option, rounded, setScene, setStatus, emit } from "./state.js";
 import { adopt, listAgents, run } from "./watch.js";
 
 const WAYS = {
@@ -29,13 +29,13 @@ function chooser(entries, value, change) {
   const select = document.createElement("select");
   for (const [name, text] of entries) option(select, name, text);
   select.value = value;
-  select.onchange = () => { change(select.value); tell("parts"); };
+  select.onchange = () => { change(select.value); emit("parts"); };
   return select;
 }
 
 function numeric(part, axis) {
   const input = Object.assign(document.createElement("input"), { type: "number", min: 0, max: 1, step: 0.05, value: part[axis].toFixed(2) });
-  input.onchange = () => { part[axis] = Math.max(0, Math.min(1, Number(input.value) || 0)); tell("parts"); };
+  input.onchange = () => { part[axis] = Math.max(0, Math.min(1, Number(input.value) || 0)); emit("parts"); };
   return input;
 }
 
@@ -56,7 +56,7 @@ function partRow(part, index) {
   if (part.kind === "goal") line.append(field("Right", numeric(part, "x")), field("Up", numeric(part, "y")));
   const remove = Object.assign(document.createElement("button"), { type: "button", className: "quiet", textContent: "Remove" });
   remove.setAttribute("aria-label", `Remove rule ${index + 1}`);
-  remove.onclick = () => { app.parts.splice(index, 1); tell("parts"); };
+  remove.onclick = () => { app.parts.splice(index, 1); emit("parts"); };
   line.append(remove);
   row.append(line);
   return row;
@@ -70,7 +70,7 @@ on("parts", () => {
 function add(kind, rest = {}) {
   if (app.parts.length >= 8) return;
   app.parts.push({ kind, x: 0.5, y: 0.5, shapes: [], colour: "any", other: "any", ...rest });
-  tell("parts");
+  emit("parts");
 }
 byId("part-goal").onclick = () => add("goal", { x: 0.25 + 0.5 * (app.parts.length % 2), y: 0.75 });
 byId("part-alike").onclick = () => add("alike", { colour: "blue", other: "green" });
@@ -130,37 +130,37 @@ function showCurve(points) {
 }
 
 let lastMap = 0;
-export function showProgress(told) {
+export function showProgress(progress) {
   if (!app.lesson) return;
-  const goal = told.way === "goal";
-  Object.assign(app.lesson, { on: told.on, curve: told.curve });
-  byId("lesson-pause").textContent = told.on ? "Pause" : "Go on";
-  showCurve(told.curve);
-  byId("thinks").textContent = rounded(told.thinks);
-  byId("thinks-row").hidden = told.thinks === null;
-  if (goal) showTrying(told);
-  else byId("lesson-text").textContent = `${told.count} judgement${told.count === 1 ? "" : "s"}. Of the scene above it thinks: ${rounded(Math.max(1, Math.min(5, told.judgement)))} of 5.`;
+  const goal = progress.way === "goal";
+  Object.assign(app.lesson, { on: progress.on, curve: progress.curve });
+  byId("lesson-pause").textContent = progress.on ? "Pause" : "Go on";
+  showCurve(progress.curve);
+  byId("expected-reward").textContent = rounded(progress.expected_reward);
+  byId("expected-reward-row").hidden = progress.expected_reward === null;
+  if (goal) showTrying(progress);
+  else byId("lesson-text").textContent = `${progress.count} judgement${progress.count === 1 ? "" : "s"}. Of the scene above it thinks: ${rounded(Math.max(1, Math.min(5, progress.judgement)))} of 5.`;
   if (performance.now() - lastMap > 1200) {
     lastMap = performance.now();
-    tell("learnt");
+    emit("learnt");
   }
 }
 
-function showTrying(told) {
+function showTrying(progress) {
   const { context, side } = prepare(byId("trying"));
-  drawSprites(context, side, told.trying);
-  if (told.action) drawArrow(context, side, told.action);
+  drawSprites(context, side, progress.trying);
+  if (progress.action) drawArrow(context, side, progress.action);
   const now = performance.now();
-  if (now - pace.time > 1000) pace = { time: now, count: told.count, rate: (1000 * Math.max(0, told.count - pace.count)) / (now - pace.time) };
-  app.learned = told;
-  const rate = told.on && pace.rate ? `, ${rounded(pace.rate, 0)} a second` : "";
-  byId("lesson-text").textContent = `${told.count} rewarded steps${rate}; ${told.episodes} episodes, ${Math.round(100 * told.recent)} % of the last 30 solved.`;
-  setStatus(told.on ? `learning: ${Math.round(100 * told.recent)} % solved` : "ready", told.on ? "learning" : "ready");
+  if (now - pace.time > 1000) pace = { time: now, count: progress.count, rate: (1000 * Math.max(0, progress.count - pace.count)) / (now - pace.time) };
+  app.learned = progress;
+  const rate = progress.on && pace.rate ? `, ${rounded(pace.rate, 0)} a second` : "";
+  byId("lesson-text").textContent = `${progress.count} rewarded steps${rate}; ${progress.episodes} episodes, ${Math.round(100 * progress.recent)} % of the last 30 solved.`;
+  setStatus(progress.on ? `learning: ${Math.round(100 * progress.recent)} % solved` : "ready", progress.on ? "learning" : "ready");
 }
 
 byId("lesson-pause").onclick = async () => {
-  const told = await ask("learn", { on: !app.lesson.on });
-  if (told) showProgress(told);
+  const progress = await ask("learn", { on: !app.lesson.on });
+  if (progress) showProgress(progress);
 };
 byId("lesson-forget").onclick = async () => { const answer = await ask("forget"); if (answer) begin(answer); };
 byId("lesson-keep").onclick = async () => {
@@ -186,7 +186,7 @@ byId("lesson-compare").onclick = async () => {
   const head = ["", "put aside", "this one"];
   const rows = [["learnt from", answer.kept.count, answer.taught.count]];
   if (answer.kept.success !== undefined) rows.push(["success in 16 scenes", ...[answer.kept, answer.taught].map((one) => `${Math.round(100 * one.success)} %`)]);
-  rows.push(["thinks of this scene", rounded(answer.kept.thinks), rounded(answer.taught.thinks)]);
+  rows.push(["thinks of this scene", rounded(answer.kept.expected_reward), rounded(answer.taught.expected_reward)]);
   for (const [cells, tag] of [[head, "th"], ...rows.map((row) => [row, "td"])]) {
     const line = table.insertRow();
     for (const cell of cells) line.append(Object.assign(document.createElement(tag), { textContent: cell }));
@@ -215,10 +215,10 @@ async function judge(value) {
   if (!awaiting) return;
   awaiting = app.lesson.way === "showing";
   enableJudging();
-  const told = await ask("judge", { value }, "learning …");
-  if (!told) return;
-  showProgress(told);
-  setScene(told.scene);
+  const progress = await ask("judge", { value }, "learning …");
+  if (!progress) return;
+  showProgress(progress);
+  setScene(progress.scene);
   announce(`Judged ${rounded(value)}.`);
   byId("judge-text").textContent = app.lesson.way === "hand" ? "" : "Noted. Arrange another scene.";
   if (app.lesson.way === "hand") letItAct();

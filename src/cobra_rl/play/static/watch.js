@@ -1,8 +1,8 @@
 // The panel Watch: an agent at its task, step by step or running.
 
-import { WORLDS } from "./play.js";
+import { ENVIRONMENTS } from "./play.js";
 import { redrawStage, showMove } from "./stage.js";
-import { app, ask, byId, newSeed, notice, on, option, rounded, setScene, sleep, tell } from "./state.js";
+import { app, ask, byId, newSeed, notice, on, option, rounded, setScene, sleep, emit } from "./state.js";
 
 let running = false;
 let steps = 0;
@@ -13,7 +13,7 @@ function title(name) {
   if (name === "none") return "nobody";
   if (name === "taught") return "the one you teach";
   const [kind, which] = name.split(":");
-  return kind === "shipped" ? WORLDS[which] ?? which : `${which} (saved)`;
+  return kind === "shipped" ? ENVIRONMENTS[which] ?? which : `${which} (saved)`;
 }
 
 export function listAgents(names) {
@@ -39,14 +39,14 @@ export function adopt(answer) {
   steps = 0;
   listAgents(app.agents ?? []);
   setScene(answer.scene);
-  tell("agent");
-  say();
+  emit("agent");
+  showStatus();
 }
 
-function say() {
+function showStatus() {
   if (app.agent === "none") return void (byId("watch-text").textContent = "Choose an agent.");
   const past = tally.episodes ? ` ${tally.solved} of ${tally.episodes} episodes solved.` : "";
-  byId("watch-text").textContent = `Step ${steps} of at most ${maxSteps}; reward ${rounded(app.scene.reward)}, it expected ${rounded(app.scene.thinks)}.${past}`;
+  byId("watch-text").textContent = `Step ${steps} of at most ${maxSteps}; reward ${rounded(app.scene.reward)}, it expected ${rounded(app.scene.expected_reward)}.${past}`;
 }
 
 async function stepOnce() {
@@ -55,12 +55,12 @@ async function stepOnce() {
   if (!answer) return false;
   steps += 1;
   await showMove(answer, Math.min(700, Number(byId("watch-pace").value)), byId("show-plan").checked);
-  say();
+  showStatus();
   const over = answer.scene.success || steps >= maxSteps;
   if (over) {
     tally.episodes += 1;
     tally.solved += answer.scene.success;
-    say();
+    showStatus();
     await sleep(running ? 900 : 0);
     if (running) await nextEpisode();
   }

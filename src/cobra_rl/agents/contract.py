@@ -1,0 +1,262 @@
+"""The contracts of agents: a `Policy` acts, a `Learner` learns a task (docs/architecture.md says more).
+
+A learner learns S seeds side by side, each from a training of its own, and may play several environments per seed. Most
+learners play one: they subclass `StepLearner` and say what they see, do and learn in one environment; the seed axis is
+added by `jax.vmap`, in one compiled call for all seeds.
+"""
+
+import abc
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray, UInt8
+
+from cobra_rl.collect.transition import Transition
+from cobra_rl.config import AgentConfig
+from cobra_rl.models.transition import Sizes
+from cobra_rl.spriteworld.base import Environment, TimeStep
+from cobra_rl.storage.weights import Weights
+
+Params = Any  # the parameters that a policy needs, as a pytree
+Observations = Any  # uint8 images [B, H, W, 3]; batched states for a policy with `sees_state`
+World = Any  # a WorldModel; None if the agent uses none
+FRESH = 2  # seeds whose fresh scenes are observed in one call: seldom do more episodes end in the same step
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How an agent acts. Two policies with the same function `act` are equal and share their compiled code."""
+
+    act: Callable[[Params, Observations, Key[Array, " B"]], Float[Array, "B A"]]  # pure
+    sees_state: bool = False  # `act` gets states instead of images: only for upper bounds
+
+
+class Outcome(NamedTuple):
+    """The result of a step, for S seeds with E environments each."""
+
+    action: Float[Array | np.ndarray, "S E A"]
+    reward: Float[Array | np.ndarray, "S E"]
+    success: Bool[Array | np.ndarray, "S E"]
+    done: Bool[Array | np.ndarray, "S E"]
+
+
+@dataclass(frozen=True)
+class Learner(abc.ABC):
+    """An agent that learns a task. It holds no arrays: what changes is its state, what does not is the world model."""
+
+    config: AgentConfig
+    most_seeds: ClassVar[int | None] = None  # seeds that it can learn side by side; None: any number
+
+    @property
+    def uses_world(self) -> bool:
+        """Whether the learner uses a world model at all."""
+        return True
+
+    @property
+    @abc.abstractmethod
+    def policy(self) -> Policy:
+        """How the agent acts in evaluation, without exploring."""
+
+    @abc.abstractmethod
+    def begin(self, env: Environment, world: World, seeds: Sequence[int]) -> Any:
+        """Start fresh trainings.
+
+        Args:
+            env: The environment to learn in.
+            world: The world model, which learning does not change.
+            seeds: S random seeds.
+
+        Returns:
+            The state of agents and environments, a pytree.
+        """
+
+    @abc.abstractmethod
+    def step(self, env: Environment, world: World, state: Any) -> tuple[Any, Outcome, dict[str, Any]]:
+        """Act once in every environment, and learn from it; an episode that ends is followed by a fresh one.
+
+        Args:
+            env: The environment to learn in.
+            world: The world model.
+            state: The state, whose buffers may be donated: do not use it again.
+
+        Returns:
+            The next state, what the step led to, and metrics [S] by name.
+        """
+
+    @abc.abstractmethod
+    def agent_of(self, state: Any, index: int) -> Any:
+        """Return what one of the S seeds has learnt so far, as `params` and `weights` take it."""
+
+    @abc.abstractmethod
+    def weights(self, world: World, agent: Any) -> Weights:
+        """Return what is saved of an agent; its `kind` is also the name of the folder."""
+
+    @abc.abstractmethod
+    def restore(self, world: World, tree: Any) -> Params:
+        """Return the parameters of `policy`, from the tree of saved `weights`."""
+
+    def params(self, world: World, agent: Any) -> Params:
+        """Return the parameters of `policy`: what is restored when the agent is loaded again."""
+        return self.restore(world, self.weights(world, agent).tree)
+
+    @abc.abstractmethod
+    def saved_like(self, world: World, sizes: Sizes) -> Weights:
+        """Return weights with the shapes of those that are saved, for loading; it is only traced."""
+
+    def is_saved_by(self, saved: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
+        """Tell whether the configuration beside saved weights is the expected one, that of `saved_like`."""
+        return saved == expected
+
+    def close(self) -> None:  # noqa: B027 most have nothing to release
+        """Release what the learner holds beside its state, such as actors in other processes."""
+
+
+class Playing(NamedTuple):
+    """S agents, each in the middle of an episode."""
+
+    env: Any  # states of the environments
+    observation: Any  # what `observe` returned for the present scenes
+    reward: Float[Array, " S"]  # rewards of the present scenes; 0 in a fresh one
+    agent: Any  # states of the agents
+    key: Key[Array, " S"]
+
+
+@dataclass(frozen=True)
+class StepLearner(Learner):
+    """A learner that plays one environment. All its methods are pure, for one seed, and may be vectorised."""
+
+    @abc.abstractmethod
+    def init(self, key: PRNGKeyArray, world: World, observation: Any) -> Any:
+        """Return the state of a fresh agent, for observations like the one given."""
+
+    @abc.abstractmethod
+    def observe(self, world: World, image: UInt8[Array, "H W 3"]) -> Any:
+        """Return what the agent sees in a picture: for COBRA, slots."""
+
+    @abc.abstractmethod
+    def explore(self, world: World, agent: Any, observation: Any, key: PRNGKeyArray) -> Float[Array, " A"]:
+        """Choose an action while learning."""
+
+    @abc.abstractmethod
+    def update(self, world: World, agent: Any, transition: Transition, key: PRNGKeyArray) -> tuple[Any, dict]:
+        """Remember a step and learn from it; return the new state, and metrics by name."""
+
+    def begin(self, env: Environment, world: World, seeds: Sequence[int]) -> Playing:
+        """Start S agents with fresh states in fresh episodes; see `Learner`."""
+        keys, reset_keys, agent_keys = _split(jnp.stack([jax.random.key(seed) for seed in seeds]), 3)
+        envs, images = _initial(env, reset_keys)
+        observations = _observe(self, world, images)
+        agents = _init(self, agent_keys, world, observations)
+        return Playing(envs, observations, jnp.zeros(len(keys)), agents, keys)
+
+    def step(self, env: Environment, world: World, state: Playing) -> tuple[Playing, Outcome, dict[str, Any]]:
+        """Observe, explore and update once, for all seeds; see `Learner`."""
+        keys, act_keys, step_keys, reset_keys, learn_keys = _split(state.key, 5)
+        action = _explore(self, world, state.agent, state.observation, act_keys)
+        after = _advance(env, step_keys, state.env, action)
+        observation = _observe(self, world, after.image)
+        transition = Transition(
+            state.observation,
+            action,
+            observation,
+            reward=after.reward,
+            reward_before=state.reward,
+            terminated=after.terminated,
+            truncated=after.truncated,
+        )
+        agents, metrics = _update((self, world, transition, learn_keys), state.agent)
+        outcome = Outcome(*(value[:, None] for value in (action, after.reward, after.terminated, after.done)))
+        present = (after.state, observation, after.reward)
+        for rows in _in_groups(np.flatnonzero(after.done), min(FRESH, len(keys))):
+            envs, images = _initial(env, reset_keys[rows])
+            fresh = (envs, _observe(self, world, images), jnp.zeros(len(rows)))
+            present = _replaced(present, rows, fresh)
+        envs, observations, rewards = present
+        return Playing(envs, observations, rewards, agents, keys), outcome, metrics
+
+    def agent_of(self, state: Playing, index: int) -> Any:
+        """Return the state of one of the S agents."""
+        return jax.tree.map(lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf, state.agent)
+
+    def saved_like(self, world: World, sizes: Sizes) -> Weights:
+        """Return the weights of a fresh agent."""
+        image = jnp.zeros((sizes.image, sizes.image, 3), jnp.uint8)
+        return self.weights(world, self.init(jax.random.key(0), world, self.observe(world, image)))
+
+
+def sizes_for(env: Environment, world: World) -> Sizes:
+    """Return the sizes that an agent deals with: of the environment, and of the world model if there is one."""
+    slots, latents = (0, 0) if world is None else (world.sizes.slots, world.sizes.latents)
+    return Sizes(slots, latents, env.action_size, env.image_size)
+
+
+@eqx.filter_jit
+def _init(learner: StepLearner, keys: Key[Array, " S"], world: World, observations: Any) -> Any:
+    return over_seeds(lambda key, observation: learner.init(key, world, observation), keys, observations)
+
+
+@eqx.filter_jit
+def _observe(learner: StepLearner, world: World, images: UInt8[Array, "S H W 3"]) -> Any:
+    return over_seeds(lambda image: learner.observe(world, image), images)
+
+
+@eqx.filter_jit
+def _explore(
+    learner: StepLearner, world: World, agents: Any, observations: Any, keys: Key[Array, " S"]
+) -> Float[Array, "S A"]:
+    return over_seeds(lambda *each: learner.explore(world, *each), agents, observations, keys)
+
+
+@eqx.filter_jit(donate="all-except-first")  # the memory of the agents is used again
+def _update(given: tuple[StepLearner, World, Transition, Key[Array, " S"]], agents: Any) -> tuple[Any, dict]:
+    learner, world, transition, keys = given
+    return over_seeds(lambda *each: learner.update(world, *each), agents, transition, keys)
+
+
+def over_seeds(function: Callable, *arguments: Any) -> Any:
+    """Call a function for each of S seeds, the leading axis of all arrays in its arguments and in what it returns.
+
+    A single seed is not vectorised: that would round otherwise, and let `jax.lax.cond` compute both branches.
+    """
+    count = len(next(leaf for leaf in jax.tree.leaves(arguments) if eqx.is_array(leaf)))
+    if count > 1:
+        return eqx.filter_vmap(function)(*arguments)
+    alone = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, arguments)
+    return jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, function(*alone))
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _split(keys: Key[Array, " S"], count: int) -> list[Key[Array, " S"]]:
+    return list(jax.vmap(lambda key: jax.random.split(key, count), out_axes=1)(keys))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _initial(env: Environment, keys: Key[Array, " S"]) -> tuple[Any, UInt8[Array, "S H W 3"]]:
+    states = jax.vmap(env.initial)(keys)
+    return states, jax.vmap(env.draw)(states)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _advance(env: Environment, keys: Key[Array, " S"], states: Any, actions: Float[Array, "S A"]) -> TimeStep:
+    after = jax.vmap(env.advance)(keys, states, actions)
+    return after._replace(image=jax.vmap(env.draw)(after.state))
+
+
+def _in_groups(rows: np.ndarray, size: int) -> list[np.ndarray]:
+    """Divide rows into groups of one size, the last one filled up by repetition: a single shape is compiled."""
+    if rows.size == 0:
+        return []
+    count = -(-rows.size // size)
+    return np.split(np.resize(rows, count * size), count)
+
+
+@jax.jit
+def _replaced(present: Any, rows: Array, fresh: Any) -> Any:
+    """Put fresh episodes into the rows of those that ended."""
+    return jax.tree.map(lambda old, new: old.at[rows].set(new), present, fresh)

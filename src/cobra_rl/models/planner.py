@@ -1,0 +1,93 @@
+"""Planners choose an action by imagining what it leads to: the paper's one-step search, and random shooting."""
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from cobra_rl.bounds import Bounds
+from cobra_rl.models.world import WorldModel
+from cobra_rl.parts import PartConfig
+
+Score = Callable[[Float[Array, "P K M"]], Float[Array, " P"]]  # predicted reward of imagined scenes
+
+
+class Choice(NamedTuple):
+    """The result of a planner."""
+
+    action: Float[Array, " A"]  # the action to take
+    actions: Float[Array, "P A"]  # all proposed actions
+    scores: Float[Array, " P"]  # score of each proposal
+
+
+@dataclass(frozen=True)
+class PlannerConfig(PartConfig):
+    """The paper's planner: a search over proposals, one step ahead."""
+
+    kind: ClassVar[str] = "planner"
+
+    proposals: Annotated[int, Bounds(1, 65_536)] = 128  # B: number of actions that are proposed and imagined
+
+
+@dataclass(frozen=True)
+class ShootingConfig(PlannerConfig):
+    """Random shooting: proposals are imagined several steps ahead."""
+
+    depth: Annotated[int, Bounds(1, 64)] = 2  # steps that are imagined
+
+
+@dataclass(frozen=True)
+class Planner(abc.ABC):
+    """Base class of planners: frozen values without weights, which compiled code may depend on."""
+
+    config: PlannerConfig
+
+    @abc.abstractmethod
+    def __call__(self, world: WorldModel, score: Score, slots: Float[Array, "K M"], key: PRNGKeyArray) -> Choice:
+        """Choose an action in one scene.
+
+        Args:
+            world: The world model, which proposes actions and imagines their outcome.
+            score: Predicts the reward, or the value, of imagined scenes [P, K, M].
+            slots: The slots of the present scene.
+            key: The random key of the proposals.
+
+        Returns:
+            The chosen action, and the first action and the score of every proposal.
+        """
+
+
+class OneStep(Planner):
+    """The paper's search: imagine each proposal one step ahead, and choose the best."""
+
+    def __call__(self, world: WorldModel, score: Score, slots: Float[Array, "K M"], key: PRNGKeyArray) -> Choice:
+        """Choose the proposal whose imagined scene has the largest score."""
+        return shooting(world, score, slots, key, proposals=self.config.proposals, depth=1)
+
+
+class Shooting(Planner):
+    """Random shooting: imagine several steps ahead, with a new random proposal at each later step."""
+
+    config: ShootingConfig
+
+    def __call__(self, world: WorldModel, score: Score, slots: Float[Array, "K M"], key: PRNGKeyArray) -> Choice:
+        """Choose the first action of the trajectory with the best scene."""
+        return shooting(world, score, slots, key, proposals=self.config.proposals, depth=self.config.depth)
+
+
+def shooting(
+    world: WorldModel, score: Score, slots: Float[Array, "K M"], key: PRNGKeyArray, *, proposals: int, depth: int
+) -> Choice:
+    """Imagine each proposal `depth` steps ahead; the score of a trajectory is that of its best scene."""
+    scenes = jnp.broadcast_to(slots, (proposals, *slots.shape))
+    scores = jnp.full(proposals, -jnp.inf)
+    actions = []
+    for propose_key in jax.random.split(key, depth):
+        actions.append(world.sample(scenes, propose_key))
+        scenes = world.imagine(scenes, actions[-1]).slots
+        scores = jnp.maximum(scores, score(scenes))
+    return Choice(actions[0][jnp.argmax(scores)], actions[0], scores)

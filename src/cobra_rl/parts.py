@@ -1,0 +1,215 @@
+"""Parts by name: the classes that people swap, how they are chosen, saved and found again.
+
+A part is a class that is built from a configuration of its own, such as a reward predictor. Its annotation says which:
+
+    class MyReward(Reward):
+        config: MyConfig = eqx.field(static=True)      # MyConfig is a frozen dataclass and a RewardConfig
+
+Each kind of part has names, listed here; a part of one's own needs no entry: its name is `file.py:Class` or
+`module:Class`. A configuration that is saved names the class that it belongs to, as `class`. To read such a name is not
+to import it: code of one's own is loaded when the user names it, or if the user trusts what a folder names.
+"""
+
+import functools
+import importlib
+import importlib.util
+import sys
+import typing
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+from cobra_rl.bounds import Checked, renamed, shown
+
+CLASS = "class"  # the entry of a saved configuration that names its class
+
+REGISTRY: dict[str, dict[str, str]] = {  # kind -> name -> module:class, imported when it is asked for
+    "vision": {"monet": "cobra_rl.models.monet:Monet"},
+    "transition": {
+        "paper": "cobra_rl.models.transition:SlotTransition",
+        "law": "cobra_rl.models.transition:LawTransition",
+    },
+    "exploration": {"deformation": "cobra_rl.models.exploration:Deformation"},
+    "reward": {
+        "relation": "cobra_rl.models.reward:RelationReward",
+        "object": "cobra_rl.models.reward:ObjectReward",
+    },
+    "planner": {
+        "one_step": "cobra_rl.models.planner:OneStep",
+        "shooting": "cobra_rl.models.planner:Shooting",
+    },
+    "agent": {
+        "cobra": "cobra_rl.agents.cobra:Cobra",
+        "mpo": "cobra_rl.agents.mpo:Mpo",
+    },
+}
+_loaded: dict[str, type] = {}  # users' classes that were loaded, by name
+_own: dict[type, tuple[str, type]] = {}  # the configurations of users' parts: name and class
+_trusts: ContextVar[bool] = ContextVar("trusts", default=False)
+
+
+@dataclass(frozen=True)
+class PartConfig(Checked):
+    """The configuration of a part. Its subclasses for a kind, such as RewardConfig, set `kind`."""
+
+    kind: ClassVar[str]
+
+    @classmethod
+    def resolve(cls, data: Mapping[str, Any], where: str) -> tuple[type, dict[str, Any]]:
+        """Find the class of a saved configuration; return it with the entries that are its fields.
+
+        Older files name no class, or name it as `model`; theirs is the first with all the entries.
+        """
+        entries = {name: value for name, value in data.items() if name != CLASS}
+        if CLASS in data:
+            return config_of(load_part(cls.kind, data[CLASS], where)), entries
+        if isinstance(data.get("model"), str):
+            name = entries.pop("model")
+            return config_of(load_part(cls.kind, name, where)), entries
+        known = [cls, *(config_of(load_part(cls.kind, name)) for name in REGISTRY[cls.kind])]
+        fits = (each for each in known if renamed(each, entries).keys() <= {field.name for field in fields(each)})
+        return next(fits, cls), entries
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields, and the name of the class that they belong to."""
+        return {CLASS: name_of(self)} | {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def make_part(config: PartConfig, *arguments: Any) -> Any:
+    """Build the part of a configuration, with the arguments that parts of its kind take."""
+    return part_of(config)(config, *arguments)
+
+
+def part_of(config: PartConfig) -> type:
+    """Return the class that a configuration belongs to; raise a ValueError if there is none."""
+    return load_part(config.kind, name_of(config))
+
+
+def name_of(config: PartConfig) -> str:
+    """Return the name of the class that a configuration belongs to; raise a ValueError if there is none."""
+    if type(config) in _own:
+        return _own[type(config)][0]
+    for name in REGISTRY[config.kind]:
+        if config_of(load_part(config.kind, name)) is type(config):
+            return name
+    known = ", ".join(REGISTRY[config.kind])
+    raise ValueError(f"{type(config).__name__} belongs to no {config.kind}; there are {known}, or FILE.py:CLASS.")
+
+
+def load_part(kind: str, name: Any, where: str = "") -> type:
+    """Return a class by its name in the registry, or by where a user defines it.
+
+    Args:
+        kind: The kind of part, such as "reward".
+        name: A name in `REGISTRY`, `file.py:Class` or `module:Class`.
+        where: The place in a file that names it; then code of a user's own is not loaded unless `trusting` says so, or
+            the user named it in this process before. Empty: the user names it now.
+
+    Raises:
+        ValueError: If there is no such class, or it is no part of this kind.
+    """
+    if isinstance(name, str) and name in REGISTRY[kind]:
+        return _import(REGISTRY[kind][name])
+    if not isinstance(name, str) or ":" not in name:
+        known = ", ".join(REGISTRY[kind])
+        found = f"{where}: there" if where else "There"
+        raise ValueError(f"{found} is no {kind} {shown(name)}; choose one of {known}, or your own as FILE.py:CLASS.")
+    full = absolute_name(name)
+    part = load_class(kind, full, where)
+    if all(own is not part for _, own in _own.values()):
+        _register(kind, full, part)
+    return part
+
+
+def load_class(kind: str, name: str, where: str = "") -> type:
+    """Load a class of a user's own, `file.py:Class` or `module:Class`; arguments and errors as of `load_part`."""
+    if name in _loaded:
+        return _loaded[name]
+    if where and not _trusts.get():
+        raise ValueError(
+            f"{where} names code, {name}, as its {kind}, which is not run by opening a folder; if you trust it, add "
+            "--trust (trust=True in Python)."
+        )
+    module, _, attribute = name.rpartition(":")
+    try:
+        part = getattr(load_module(module), attribute)
+    except (ImportError, OSError, AttributeError, SyntaxError) as error:
+        raise ValueError(f"The {kind} is {name}, but nothing is found there: {error}.") from error
+    except Exception as error:  # whatever a user's file does; --debug shows where
+        raise ValueError(f"The {kind} is {name}, but its code fails: {type(error).__name__}: {error}.") from error
+    if not isinstance(part, type):
+        raise ValueError(f"The {kind} is {name}, which is a {type(part).__name__}; it must be a class.")
+    _loaded[name] = part
+    return part
+
+
+def config_of(part: type) -> type:
+    """Return the class of a part's configuration, which its annotation `config` names."""
+    for config, (_, own) in _own.items():
+        if own is part:
+            return config
+    return _annotated_config(part)
+
+
+def is_trusting() -> bool:
+    """Return whether the user trusts the code that folders name: see `trusting`."""
+    return _trusts.get()
+
+
+@contextmanager
+def trusting(trust: bool) -> Iterator[None]:
+    """Allow, within this context, to load the code that folders name as their parts."""
+    token = _trusts.set(trust or _trusts.get())
+    try:
+        yield
+    finally:
+        _trusts.reset(token)
+
+
+def absolute_name(name: str) -> str:
+    """Make the path of a file in `file.py:name` absolute, so that it is found from any working directory."""
+    where, colon, attribute = name.rpartition(":")
+    return f"{Path(where).resolve()}:{attribute}" if colon and where.endswith(".py") else name
+
+
+def short_name(name: str) -> str:
+    """Return the name of a class without the file that it is in, for titles and folders."""
+    return name.rpartition(":")[2]
+
+
+def load_module(where: str) -> Any:
+    """Import a module by its name, or a file by its path."""
+    if not where.endswith(".py"):
+        return importlib.import_module(where)
+    path = Path(where).resolve()
+    spec = importlib.util.spec_from_file_location(f"cobra_rl_user_{path.stem}", path)
+    if spec is None or spec.loader is None or not path.exists():
+        raise ImportError(f"there is no file {where}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@functools.cache
+def _import(name: str) -> type:
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _register(kind: str, name: str, part: type) -> None:
+    """Register a user's class with its configuration, which gets a type of its own."""
+    config = _annotated_config(part)
+    if getattr(config, "kind", None) != kind:
+        example = _import(next(iter(REGISTRY[kind].values()))).__name__
+        raise ValueError(f"The {kind} is {name}; it must be a class with a configuration, as {example} has it.")
+    if config in _own or any(config is config_of(_import(each)) for each in REGISTRY[kind].values()):
+        config = dataclass(frozen=True)(type(f"{part.__name__}Config", (config,), {"__doc__": config.__doc__}))
+    _own[config] = (name, part)
+
+
+def _annotated_config(part: type) -> Any:
+    return typing.get_type_hints(part).get("config")

@@ -1,0 +1,182 @@
+"""Figures of the tasks: episodes, learning curves, and the curve and film of a finished run."""
+
+import functools
+import itertools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from cobra_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
+from cobra_rl.evaluation.task import REFERENCES, SIDE_BY_SIDE, WINDOW, episodes
+from cobra_rl.models.world import WorldModel
+from cobra_rl.reporting.figures.bars import HEADINGS, SERIES, read_baselines, replay_ratios
+from cobra_rl.reporting.figures.style import COLORS, Drawn, caption, label, show, write
+from cobra_rl.reporting.films import Frame, beside, film, picture, save_gif
+from cobra_rl.reporting.results import is_of, read_suite
+from cobra_rl.reporting.task_results import LABELS, Record, TaskResult, task_result
+from cobra_rl.runs.agent import Agent
+from cobra_rl.runs.load import TrainedAgent
+from cobra_rl.spriteworld import make
+from cobra_rl.spriteworld.base import Environment
+from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE
+
+SPARSE_KINDS = {"solve-sparse": ("cobra", "value predictor"), "solve-sparse-reward": ("reward", "reward predictor")}
+POINTS = 60  # of an average curve
+FIRST_STEP = 30  # at which `learning_curves` begins
+FRAMES = 5  # of `solving`, for each task and mode
+SIZE = 160  # of a frame, in pixels
+SEED = 3  # of its episodes
+FILM_FRAMES = 60  # of the film of a run, for each mode
+FPS = 4.0  # frames per second
+FILM_SEED = 7
+TRIES = 8  # episodes to look through for one that is long enough
+
+
+Agents = Callable[[str], Agent]  # loads the agent of a task
+
+
+def agents_of(results: Path, world: Path | str | None = None) -> Agents:
+    """Return what loads the agent of a task: that of its run in `results`, solve/TASK/.
+
+    If these are the results of the world itself, its agents are those that are kept with it. With a `world`, by name or
+    folder, agents that learnt in another one are refused.
+    """
+
+    def load(task: str) -> Agent:
+        folder = results / "solve" / task
+        if not (folder / "run.json").is_file():
+            raise FileNotFoundError(f"There is no run {folder} of `cobra solve {task}`: this figure shows its agent.")
+        return Agent.load(folder, world=world)
+
+    return functools.partial(Agent.pretrained, world=world) if is_of(results, world) else load
+
+
+def solving(_: WorldModel, results: Path, agents: Agents | None = None) -> Drawn:
+    """Draw an episode of each task and mode: the first of at least four steps. `agents`: by default `agents_of`."""
+    agents = agents or agents_of(results)
+    figure = Figure(figsize=(2 * FRAMES * 0.95 + 1.4, len(REWARDED) * 0.95 + 0.3))
+    widths = [1.0] * FRAMES + [0.25] + [1.0] * FRAMES  # a gap between the modes
+    margins = {"left": 0.12, "right": 0.995, "bottom": 0.01, "top": 0.95, "wspace": 0.04, "hspace": 0.06}
+    grid = figure.subplots(len(REWARDED), len(widths), width_ratios=widths, gridspec_kw=margins, squeeze=False)
+    for row, task in zip(grid, REWARDED, strict=True):
+        row[FRAMES].set_visible(False)
+        agent = agents(task)
+        for mode, cells in zip(MODES, (row[:FRAMES], row[FRAMES + 1 :]), strict=True):
+            for axes, frame in zip(cells, _frames(agent, task, mode), strict=True):
+                show(axes, frame)
+        label(row[0], SUITE[task].title.replace(", ", ",\n"), fontsize=8)
+    for mode, column in zip(MODES, (FRAMES // 2, FRAMES + 1 + FRAMES // 2), strict=True):
+        grid[0, column].set_title(HEADINGS[mode], fontsize=9)
+    return Drawn(figure, caption("solving"))
+
+
+def learning_curve(result: TaskResult) -> Drawn:
+    """Draw the learning curve of a finished run of a task."""
+    figure = Figure(figsize=(4.6, 2.8), layout="constrained")
+    axes = figure.subplots()
+    name = LABELS.get(result.agent, result.agent)
+    color = COLORS.get(result.agent, COLORS["cobra"])
+    for seed in result.seeds:
+        axes.plot(*seed.curve, color=color, linewidth=1.2, alpha=0.8)
+        if seed.steps_to_90 is not None:
+            axes.plot(seed.steps_to_90, 0.9, "o", color=color, markersize=4)
+    for other, levels in result.context.items():
+        axes.axhline(levels["train"], color=COLORS[other], linestyle="--", linewidth=1.0, label=REFERENCES[other])
+    axes.plot([], [], color=color, label=f"{name}, a line a seed" if len(result.seeds) > 1 else name)
+    _describe(axes, result.title + (", sparse reward" if result.is_sparse else ""), result.steps)
+    axes.locator_params(axis="x", nbins=5)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=7)
+    return Drawn(figure, caption("learning_curve", result=result, window=WINDOW))
+
+
+def learning_curves(_: WorldModel, results: Path) -> Drawn:
+    """Draw a panel for each task: COBRA and the baselines whose results exist, on a logarithmic axis of steps."""
+    found = read_baselines(results)
+    figure = Figure(figsize=(10.0, 5.4), layout="constrained")
+    grid = figure.subplots(2, 3, sharex=True, sharey=True)
+    most = 0
+    for axes, task in zip(grid.flat, REWARDED, strict=True):
+        for kind, by_task in found.items():
+            if result := by_task.get(task):
+                color, name = SERIES[kind]
+                _curve(axes, result, COLORS[color], name, first=FIRST_STEP)
+                most = max(most, result.steps)
+        axes.set_title(SUITE[task].title, fontsize=9)
+    grid[0, 0].set(xscale="log", xlim=(FIRST_STEP, most))
+    for axes in grid.flat:
+        axes.label_outer()
+    entries = {name: line for axes in grid.flat for line, name in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=len(entries), frameon=False)
+    return Drawn(figure, caption("learning_curves", window=WINDOW, ratios=replay_ratios(found)))
+
+
+def report_run(record: Record, folder: Path, agent: TrainedAgent, envs: Mapping[str, Environment]) -> tuple[Path, Path]:
+    """Draw the learning curve of a finished run, and film its agent in the environment of each mode.
+
+    Args:
+        record: The contents of the run's result.json.
+        folder: The folder that the files are written to.
+        agent: The agent to film.
+        envs: The environments by mode, "train" and "test".
+
+    Returns:
+        The paths of the learning curve and of the film.
+    """
+    result = task_result(record)
+    path = folder / "film.gif"
+    curve = write(learning_curve(result), "learning_curve", folder)
+    together = min(record["final"], SIDE_BY_SIDE)  # as in the episodes at its end
+    options = {"frames": FILM_FRAMES, "seed": FILM_SEED, "together": together}
+    films = {mode: film(agent.policy, agent.params, env, **options) for mode, env in envs.items()}
+    save_gif(beside({f"{result.title}, {mode}": frames for mode, frames in films.items()}), path, FPS)
+    return curve, path
+
+
+def sparse(_: WorldModel, results: Path) -> Drawn:
+    """Draw a panel for each task whose results exist."""
+    suite = read_suite(results)
+    tasks = list(suite.get("solve-sparse", {}))
+    if not tasks:
+        raise FileNotFoundError(f"There is no result of `cobra solve TASK --sparse` in {results}.")
+    figure = Figure(figsize=(5.4 * len(tasks), 3.2), layout="constrained")
+    for axes, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
+        for kind, (color, name) in SPARSE_KINDS.items():
+            if result := suite.get(kind, {}).get(task):
+                _curve(axes, result, COLORS[color], name)
+        axes.legend(frameon=False, fontsize=8, loc="center right")
+    return Drawn(figure, caption("sparse", window=WINDOW))
+
+
+def _curve(axes: Axes, result: TaskResult, color: str, name: str, first: int = 0) -> None:
+    """Draw the interquartile mean over seeds and its interval; from step `first` on, if given, for a log axis."""
+    x = np.geomspace(first, max(result.steps, first), POINTS) if first else np.linspace(0, result.steps, POINTS)
+    curves = [success[np.searchsorted(ends, x, side="right") - 1] for ends, success in (s.curve for s in result.seeds)]
+    points = np.stack(curves, axis=1)
+    low, high = np.array([bootstrap_interval(point, draws=1000) for point in points], float).T
+    axes.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
+    axes.plot(x, [float(interquartile_mean(point)) for point in points], color=color, label=name)
+    for other, style in (("random", ":"), ("bound", "-")):
+        if other in result.context:
+            axes.axhline(result.context[other]["train"], color=COLORS["random"], linestyle=style, linewidth=1.0)
+    _describe(axes, result.title, result.steps)
+
+
+def _describe(axes: Axes, title: str, steps: int) -> None:
+    """Give learning curves their labels, limits and title."""
+    axes.set(xlabel="rewarded environment steps", ylabel=f"success, last {WINDOW} episodes")
+    axes.set(xlim=(0, max(steps, 1)), ylim=(-0.02, 1.03))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(title, fontsize=10)
+
+
+def _frames(agent: Agent, task: str, mode: str) -> list[Frame]:
+    env = make(task, mode)
+    played = list(itertools.islice(episodes(agent.policy, agent.params, env, seed=SEED), TRIES))
+    episode = next((each for each in played if len(each.actions) >= FRAMES - 1), played[-1])
+    actions = [*episode.actions, None]
+    chosen = np.linspace(0, len(actions) - 1, FRAMES).round().astype(int)
+    return [picture(env, episode.states[i], SIZE, actions[i]) for i in chosen]

@@ -1,0 +1,1 @@
+"""Runs and worlds as folders: settings, lock, log, resume, and loading whatever a folder holds."""

@@ -1,0 +1,108 @@
+"""Independent jobs as Ray tasks: on the cores of this machine, or on a cluster. Needs the extra `[ray]`.
+
+Scheduling, placement and retries are Ray's: a job whose worker dies is tried again, and goes on from what it had saved.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from rich.live import Live
+from rich.table import Table
+
+from cobra_rl.collect.ray_start import cause_of, environment_here, ray, start_ray
+from cobra_rl.console import SteadyConsole
+from cobra_rl.runs.log import last_line
+from cobra_rl.runs.signals import Stopped, StopRequested
+
+RETRIES = 5  # of a job whose worker dies
+LOOK_EVERY = 1.0  # seconds between two looks at how far the jobs are
+PATIENCE = 60.0  # seconds that jobs have to save what they did, when all is to stop
+
+
+def spread(
+    jobs: Mapping[str, Callable[[], Any]], folders: Mapping[str, Path], workers: int, address: str | None = None
+) -> dict[str, Any]:
+    """Do jobs in Ray's processes, and show how far each is.
+
+    Args:
+        jobs: What to do, by name; the jobs travel to the workers.
+        folders: Where each job keeps its log, by name; on a cluster, on a disk that all machines see.
+        workers: The number of jobs at a time on this machine; a cluster does as many as it has cores.
+        address: The address of a cluster; by default Ray is started on this machine.
+
+    Returns:
+        What the jobs return, by name.
+
+    Raises:
+        ChildProcessError: If some jobs fail, once all others are done; it says which and why.
+        Stopped: If a signal asked to stop; all jobs have saved what they did.
+    """
+    start_ray(workers, address)
+    try:
+        environment = {"env_vars": environment_here(address)}
+        work = ray.remote(num_cpus=1, max_retries=RETRIES, runtime_env=environment)(_do)
+        futures = {name: work.remote(job, folders[name]) for name, job in jobs.items()}
+        with StopRequested(lambda text: print(text, flush=True)) as stop:
+            return _gather(futures, folders, stop)
+    finally:
+        ray.shutdown()
+
+
+def _do(job: Callable[[], Any], folder: Path) -> Any:
+    """Do a job; this runs in a worker."""
+    if not folder.parent.exists():
+        raise FileNotFoundError(f"{folder.parent} is not on this machine; give --out on a disk that all machines see")
+    return job()
+
+
+def _gather(futures: Mapping[str, Any], folders: Mapping[str, Path], stop: StopRequested) -> dict[str, Any]:
+    """Wait for all jobs, and show a table of their progress."""
+    results = {}
+    failures = {}
+    names = {future: name for name, future in futures.items()}
+    waiting = list(futures.values())
+    console = SteadyConsole()
+    with Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else nullcontext() as live:
+        while waiting and not stop.requested:
+            ready, waiting = ray.wait(waiting, num_returns=1, timeout=LOOK_EVERY)
+            for future in ready:
+                name = names[future]
+                try:
+                    results[name] = ray.get(future)
+                    console.print(f"{name}: done, {len(results)} of {len(futures)}", highlight=False)
+                except ray.exceptions.RayError as error:
+                    failures[name] = cause_of(error)
+                    console.print(f"{name}: failed, {failures[name]}", highlight=False, soft_wrap=True)
+            if live is not None:
+                live.update(_table(names.values(), results, failures, folders), refresh=True)
+    if stop.requested:
+        _let_save(waiting)
+        done = f"{len(results)} of {len(futures)} are done"
+        raise Stopped(f"Stopped; {done}, and the same command goes on from here.", stop.signal or 0)
+    if failures:
+        name, cause = next(iter(failures.items()))
+        raise ChildProcessError(f"{len(failures)} of {len(futures)} failed, such as {name}: {cause}.")
+    return results
+
+
+def _let_save(waiting: list[Any]) -> None:
+    """Interrupt the jobs that are under way, as Ctrl-C would: they save what they did."""
+    for future in waiting:
+        ray.cancel(future, force=False)
+    deadline = time.monotonic() + PATIENCE
+    while waiting and time.monotonic() < deadline:
+        _, waiting = ray.wait(waiting, num_returns=1, timeout=LOOK_EVERY)
+
+
+def _table(names: Any, results: Mapping[str, Any], failures: Mapping[str, str], folders: Mapping[str, Path]) -> Table:
+    table = Table("job", "how far", "success")
+    for name in names:
+        latest = last_line(folders[name])
+        step = f"step {int(latest.get('env_steps', latest['step'])):,}" if "step" in latest else "waiting"
+        far = "done" if name in results else "failed" if name in failures else step
+        success = f"{latest['success']:.0%}" if isinstance(latest.get("success"), float) else ""
+        table.add_row(name, far, success)
+    return table

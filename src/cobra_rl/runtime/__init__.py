@@ -1,1 +1,0 @@
-"""What runs need apart from models: checkpoints, weights, logs, signals, replay, actors."""
