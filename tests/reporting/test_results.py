@@ -95,6 +95,7 @@ def test_what_is_not_there_is_none(tmp_path):
     [
         ("vision.json", "{", "vision.json is not JSON"),
         ("vision.json", "[]", "vision.json does not say which command made it"),
+        ("explore.json", "null", "explore.json does not say which command made it"),  # there, so not None
         ("vision.json", '{"command": "cobra"}', "vision.json is not an evaluation of vision: it lacks 'figures'"),
         ("vision.json", '{"command": "cobra", "figures": {"mse": 0.1}}', "its figures must be metrics by place"),
         ("explore.json", '{"command": "cobra", "figures": 3}', "explore.json is not an evaluation of the exploration"),

@@ -260,9 +260,9 @@ def write_evaluation(path: Path, command: str, metrics: Mapping[str, Any]) -> No
 def _read(results: Path, file: str, kind: str, build: Callable[[str, Record], Any]) -> Any:
     """Read and convert a file; None if there is none, a ValueError that names it if it is damaged."""
     path = results / file
-    record = _load(path, results, "JSON", json.loads)
-    if record is None:
+    if not path.exists():
         return None
+    record = _load(path, results, "JSON", json.loads)
     if not isinstance(record, dict) or not record.get("command"):
         raise ValueError(f"{path} does not say which command made it.")
     try:
