@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo play test test-clients test-wheel test-portable fuzz chaos figures report bench lint format clean
+.PHONY: help demo play test test-slow test-clients test-wheel test-portable fuzz chaos figures report bench lint format clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -15,8 +15,11 @@ demo: .venv/base  ## the main job: learn a task from reward, with the shipped wo
 play: .venv/play  ## push, look inside, watch and teach, on a page in the browser
 	$(BIN)/cobra play
 
-test: .venv/test  ## all tests
+test: .venv/test  ## the tests
 	$(BIN)/python -m pytest
+
+test-slow: .venv/test  ## whole pipelines and Ray's processes, for which `make test` has no time
+	$(BIN)/python -m pytest -m slow
 
 test-clients: .venv/test .venv/clients  ## the environments with Gymnasium, dm_env, RecordVideo and Stable-Baselines3
 	$(BIN)/python -m pytest -m '' tests/test_clients.py tests/spriteworld/test_gym.py

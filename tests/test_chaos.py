@@ -12,6 +12,7 @@ import toy
 from cobra_rl.runs import loop
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="files are locked by flock")
 def test_nothing_is_lost(tmp_path):
     """In a process of its own, on one core: two threads may differ in the last bits."""

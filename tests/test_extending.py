@@ -87,6 +87,7 @@ def test_a_task_is_learnt_with_what_is_ones_own(letter, debug_world, monkeypatch
         assert agent.name.endswith("-Habit")
 
 
+@pytest.mark.slow
 def test_vision_curiosity_weights_and_a_name_of_ones_own(capsys, monkeypatch, tmp_path):
     """(a) and (c), of which (f) makes a world, which (i) gives a name."""
     (see,), (be_curious,) = commands("a"), commands("c")
@@ -109,6 +110,7 @@ def test_vision_curiosity_weights_and_a_name_of_ones_own(capsys, monkeypatch, tm
     assert json.loads(Path("named", "run.json").read_text())["settings"]["world"]["path"] == "mine"
 
 
+@pytest.mark.slow
 def test_an_environment_of_ones_own():
     """Through all phases; tests/test_own_world.py says more."""
     train_vision, train_explore, solve = commands("g")

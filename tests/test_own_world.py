@@ -19,7 +19,7 @@ from cobra_rl.runs.worlds import load_world
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 
 
-@pytest.mark.parametrize("name", ["stars", "lamps"])
+@pytest.mark.parametrize("name", ["stars", pytest.param("lamps", marks=pytest.mark.slow)])
 def test_all_phases_run_in_a_world_of_ones_own(name, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(tasks, "FILM_FRAMES", 6)
     env, task = (f"{EXAMPLES / name}.py:{part}" for part in ("exploration", "task"))

@@ -28,6 +28,7 @@ def less(monkeypatch):
     monkeypatch.setattr(vision, "fit_probes", functools.partial(vision.fit_probes, steps=100))
 
 
+@pytest.mark.slow
 def test_everything_is_made_and_not_made_twice(tmp_path, less, capsys):
     command = ["reproduce", "--preset", "debug", "--seeds", "1", "--steps", "12", "--final", "2", "--out"]
     command += [str(tmp_path)]

@@ -53,17 +53,20 @@ def facts():
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_all_pictures_are_drawn(facts):
     assert len(facts["contrast"]) >= 12
     assert min(facts["contrast"]) > 20.0
 
 
+@pytest.mark.slow
 def test_it_looks(facts):
     assert facts["error"] < 0.001
     assert facts["slots"] == facts["sprites"]
     assert facts["distance"] < 0.02
 
 
+@pytest.mark.slow
 def test_it_explores(facts):
     on_sprites, elsewhere = facts["e_pred"]
     assert on_sprites > 3.0 * elsewhere
@@ -73,6 +76,7 @@ def test_it_explores(facts):
     assert curious > 0.7
 
 
+@pytest.mark.slow
 def test_it_wants_and_acts(facts):
     # Over ten seeds of learning and play, likeness is 0.88 (standard deviation 0.054) and cobra solves 0.94 more than
     # random play does (0.069): ten standard deviations and more to the bars.

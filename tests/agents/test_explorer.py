@@ -50,6 +50,7 @@ def test_a_share_of_actions_is_random(world):
     assert (none != all_).any(axis=1).all()
 
 
+@pytest.mark.slow
 def test_it_plays_in_ray_processes(world):
     ray_actors = pytest.importorskip("cobra_rl.collect.ray_actors")
     env = make("exploration")

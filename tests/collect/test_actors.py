@@ -66,6 +66,7 @@ def ray_actors():
     return pytest.importorskip("cobra_rl.collect.ray_actors")
 
 
+@pytest.mark.slow
 def test_a_dead_ray_actor_is_replaced_and_the_replay_keeps_filling(ray_actors, capsys):
     begin, play = functools.partial(playing.begin), functools.partial(playing.play)
     actors = ray_actors.RayActors(begin, play, parts(), count=2, seed=1)
@@ -94,6 +95,7 @@ def test_a_dead_ray_actor_is_replaced_and_the_replay_keeps_filling(ray_actors, c
         assert sum(np.allclose(stream[steps], numbers, rtol=1e-5) for stream in streams) == 1
 
 
+@pytest.mark.slow
 def test_ray_actors_that_can_never_play_are_an_error_that_says_why(ray_actors):
     actors = ray_actors.RayActors(playing.fail, playing.play, parts(), count=3, seed=0)
     try:
@@ -127,6 +129,7 @@ print(ray.is_initialized())
 """
 
 
+@pytest.mark.slow
 def test_a_ray_that_other_machines_could_reach_is_ended_at_once(ray_actors):
     """Ray reads how to listen when it is imported, here before we could say so."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_ENABLE")}

@@ -82,6 +82,7 @@ def lost_by(cause, seed):
     return {"gain": gain} | {name: np.mean(more - less) / gain for name, more, less in lost}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cause", CAUSES)
 def test_who_lacks_one_thing_loses_by_it(cause):
     lost = lost_by(cause, seed=0)

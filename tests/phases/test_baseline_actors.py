@@ -129,6 +129,7 @@ def test_options_of_actors_that_contradict_each_other_are_refused(capsys):
     assert "give one of them" in refused("--runtime", "ray", "--actors", "2", "--workers", "2")
 
 
+@pytest.mark.slow
 def test_ray_actors_collect_for_a_baseline_that_encodes(tmp_path, debug_world, monkeypatch, capsys):
     ray = pytest.importorskip("cobra_rl.collect.ray_start").ray
     monkeypatch.setattr(tasks, "FILM_FRAMES", 3)

@@ -52,6 +52,7 @@ def losses():
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("phase", "devices"), [(phase, count) for phase in DEVICES for count in DEVICES[phase]])
 def test_losses_are_the_same(losses, phase, devices):
     assert len(losses[f"{phase} 1"]) >= 6

@@ -16,6 +16,7 @@ from cobra_rl.runs import task as task_runs
 from cobra_rl.runs.task import prepare
 
 
+@pytest.mark.slow
 def test_a_dead_worker_is_replaced_and_a_failure_is_said_when_the_others_are_done(tmp_path, capsys):
     ray_tasks = pytest.importorskip("cobra_rl.runs.ray_seeds")
     calls = {"dies": functools.partial(jobs.die_once, tmp_path), "fails": jobs.fail}
@@ -24,6 +25,7 @@ def test_a_dead_worker_is_replaced_and_a_failure_is_said_when_the_others_are_don
     assert "dies: done, 1 of 2" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_two_workers_learn_what_none_learn(tmp_path, debug_world, capsys):
     """Of a task by the command line, and of a baseline; both in the processes of one start of Ray."""
     ray = pytest.importorskip("cobra_rl.collect.ray_start").ray

@@ -159,6 +159,7 @@ def test_the_vision_card_and_the_results_agree():
         assert f"{published[name]:.3f}" in CARD
 
 
+@pytest.mark.slow
 def test_curiosity_and_imagination_are_as_published():
     from cobra_rl.evaluation.explore import evaluate_explore
 
