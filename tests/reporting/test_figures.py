@@ -44,9 +44,10 @@ def _bias(world):
 
 LONG = ("rollout_sheet", "solving", "traversals")  # take longest, and are drawn by what draws the others
 PUBLISHED = [name for name in FIGURES if name not in BESIDE or (RESULTS / "baseline").is_dir()]
+DRAWN = [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in PUBLISHED]
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in PUBLISHED])
+@pytest.mark.parametrize("name", DRAWN)
 def test_a_figure_and_its_caption_are_written(name, world, tmp_path, monkeypatch):
     monkeypatch.setattr(vision, "SCENES", 50)  # labels need not be exact here
     monkeypatch.setattr(vision, "fit_probes", functools.partial(vision.fit_probes, steps=100))
