@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from cobra_rl.bounds import Bounds, Checked, Count, NonNegative, Positive, Share
 from cobra_rl.models.actor_critic import ActorCriticConfig
+from cobra_rl.models.curiosity import CuriosityConfig
 from cobra_rl.models.exploration import ExplorationConfig
 from cobra_rl.models.monet import MonetConfig
 from cobra_rl.models.planner import PlannerConfig
@@ -107,6 +108,7 @@ class ExploreConfig(TrainingConfig):
 
     transition: TransitionConfig = dataclasses.field(default_factory=TransitionConfig)
     exploration: ExplorationConfig = dataclasses.field(default_factory=ExplorationConfig)
+    curiosity: CuriosityConfig = dataclasses.field(default_factory=CuriosityConfig)
     curious: bool = True  # actors follow the exploration policy; else they act at random, and only T is trained
     steps: Count = 500_000  # updates of the learner; schedules are relative to this number
     learning_rate: Positive = 3e-4  # learning rate of both networks

@@ -33,6 +33,7 @@ REGISTRY: dict[str, dict[str, str]] = {  # kind -> name -> module:class, importe
         "law": "cobra_rl.models.transition:LawTransition",
     },
     "exploration": {"deformation": "cobra_rl.models.exploration:Deformation"},
+    "curiosity": {"predicted_error": "cobra_rl.models.curiosity:PredictedError"},
     "reward": {
         "relation": "cobra_rl.models.reward:RelationReward",
         "object": "cobra_rl.models.reward:ObjectReward",

@@ -11,7 +11,7 @@ import pytest
 
 from cobra_rl import load_world, spriteworld
 from cobra_rl.models.exploration import Deformation, ExplorationConfig, to_action
-from cobra_rl.models.transition import Imagined, Sizes
+from cobra_rl.models.transition import Sizes
 from cobra_rl.models.world import WorldModel
 from cobra_rl.spriteworld.sprites import front_most_at
 
@@ -23,12 +23,12 @@ make_policy = eqx.filter_jit(Deformation)  # one program, not one for each opera
 
 
 class Surprise(eqx.Module):
-    """A transition model that is wrong where things are: a bump of height 80 at each slot's first two latents."""
+    """Of interest is where things are: a bump of height 80 at each slot's first two latents."""
 
-    def __call__(self, slots, action) -> Imagined:
+    def __call__(self, slots, action):
         offset = action[..., None, :2] - (slots[..., :2] + 2.0) / 4.0
         bump = jnp.where(slots[..., 2] > 0.0, jnp.exp(-jnp.sum(offset**2, -1) / (2 * 0.06**2)), 0.0)
-        return Imagined(slots, 80.0 * bump.sum(-1))
+        return 80.0 * bump.sum(-1)
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))
@@ -57,7 +57,7 @@ def test_the_loss_is_the_papers(net):
         for j in range(mixture.mean.shape[1]):
             deformation = mixture.mean[b, j] + mixture.scale[b, j] * noise[b, j]
             action = 1.0 - np.abs(1.0 - np.mod(np.asarray(u[b]) + deformation, 2.0))
-            error = float(surprise(slots[b], jnp.asarray(action)).error)
+            error = float(surprise(slots[b], jnp.asarray(action)))
             cost = 7.0 * np.abs(deformation[:2]).sum() + 50.0 * np.abs(deformation[2:]).sum()
             penalty = 1e5 * np.maximum(0.02 - mixture.scale[b, j], 0.0).sum()
             certainty = 12.0 * mixture.log_weight[b, j]

@@ -84,6 +84,24 @@ def test_empty_slots_add_nothing(last):
     np.testing.assert_allclose(predict(model, slots), predict(model, few), rtol=1e-4, atol=1e-5)
 
 
+def test_seeds_side_by_side_leave_out_what_is_empty_in_all_of_them():
+    """One branch is computed, not both, also with gradients; what it gives is as one after the other."""
+    models = eqx.filter_vmap(lambda key: make_reward(OBJECTS, 8, key))(jax.random.split(jax.random.key(0), 3))
+    slots = jax.random.normal(jax.random.key(1), (3, 5, 7, 8)).at[:, :, reward.COMMON_SLOTS :].set(0.0)
+    rewards = jnp.arange(15.0).reshape(3, 5)
+    gradient = eqx.filter_value_and_grad(lambda model, slots, rewards: model.loss(slots, rewards)[0])
+    side_by_side = eqx.filter_vmap(gradient)
+    program = str(eqx.filter_make_jaxpr(side_by_side)(models, slots, rewards)[0])
+    assert " cond[" in program
+    for scenes in (slots, slots.at[1, 2, -1, 0].set(1.0)):
+        together = eqx.filter_jit(side_by_side)(models, scenes, rewards)
+        for seed in range(3):
+            alone = jax.tree.map(lambda leaf, seed=seed: leaf[seed] if eqx.is_array(leaf) else leaf, models)
+            one = eqx.filter_jit(gradient)(alone, scenes[seed], rewards[seed])
+            for found, expected in zip(jax.tree.leaves(together), jax.tree.leaves(one), strict=True):
+                np.testing.assert_allclose(found[seed], expected, rtol=1e-4, atol=1e-5)
+
+
 def test_a_predictor_that_nobody_registered_is_refused():
     with pytest.raises(ValueError, match=r"RewardConfig belongs to no reward; there are relation, object"):
         make_reward(RewardConfig(), 8, jax.random.key(0))

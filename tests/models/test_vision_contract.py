@@ -69,7 +69,10 @@ def test_all_parts_but_the_law_work_with_it(vision, images, net, reward):
     batch = Transition(slots, actions, jnp.asarray(images))
     losses = {
         "transition": (transition, lambda part: part.loss(vision, batch, jnp.ones(3))),
-        "policy": (policy, lambda part: part.loss(world.imagine, slots, jax.random.key(4), click_cost=1.0)),
+        "policy": (
+            policy,
+            lambda part: part.loss(lambda *seen: world.imagine(*seen).error, slots, jax.random.key(4), click_cost=1.0),
+        ),
         "predictor": (predictor, lambda part: part.loss(slots, jnp.arange(3.0))),
     }
     for part, loss in losses.values():

@@ -222,7 +222,7 @@ def _update(given: tuple[StepLearner, World, Transition, Key[Array, " S"]], agen
 def over_seeds(function: Callable, *arguments: Any) -> Any:
     """Call a function for each of S seeds, the leading axis of all arrays in its arguments and in what it returns.
 
-    A single seed is not vectorised: that would round otherwise, and let `jax.lax.cond` compute both branches.
+    A single seed is not vectorised: that would round otherwise.
     """
     count = len(next(leaf for leaf in jax.tree.leaves(arguments) if eqx.is_array(leaf)))
     if count > 1:

@@ -14,7 +14,7 @@ position click, the others a motion.
 """
 
 import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -24,11 +24,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from cobra_rl.bounds import Layers, NonNegative, Positive
+from cobra_rl.models.curiosity import Interest
 from cobra_rl.models.nets import MLP, Loss, positive
-from cobra_rl.models.transition import Imagined, Scalar, Sizes, broadcast_action
+from cobra_rl.models.transition import Scalar, Sizes, broadcast_action
 from cobra_rl.parts import PartConfig
-
-Imagine = Callable[[Array, Array], Imagined]  # the transition model
 
 MIN_SCALE = 0.02  # a penalty on smaller scales keeps the Gaussian from collapsing
 # Training makes log_weight = (e_pred - cost |D|) / choice_entropy, up to a constant; `deform` relies on that:
@@ -98,12 +97,12 @@ class Exploration(eqx.Module):
         """
 
     @abc.abstractmethod
-    def loss(self, imagine: Imagine, slots: Float[Array, "B K M"], key: PRNGKeyArray, *, click_cost: Scalar) -> Loss:
+    def loss(self, interest: Interest, slots: Float[Array, "B K M"], key: PRNGKeyArray, *, click_cost: Scalar) -> Loss:
         """Return the training loss.
 
         Args:
-            imagine: The transition model; gradients pass through it to the action but should not
-                train it.
+            interest: How interesting actions are, by transition model and curiosity; gradients pass through it to the
+                action but should not train it.
             slots: Slots [B, K, M].
             key: The random key of u and of the deformations.
             click_cost: The cost of deforming the position click, in squared pixels per frame width.
@@ -159,8 +158,10 @@ class Deformation(Exploration):
         nearest = jnp.argmin(jnp.where(candidate, distance, jnp.inf), axis=-1)
         return to_action(u + _picked(mixture.mean, nearest))
 
-    def loss(self, imagine: Imagine, slots: Float[Array, "B K M"], key: PRNGKeyArray, *, click_cost: Scalar) -> Loss:
+    def loss(self, interest: Interest, slots: Float[Array, "B K M"], key: PRNGKeyArray, *, click_cost: Scalar) -> Loss:
         """Return cost |D| - e_pred(z, u + D), in expectation over the mixture, plus the penalty on small scales.
+
+        For e_pred, which is the paper's, stands what the chosen curiosity finds interesting.
 
         With `choice_entropy`, the optimal probability of a Gaussian is in proportion to
         exp((e_pred - cost |D|) / choice_entropy), so that the policy also clicks on sprites whose
@@ -175,7 +176,7 @@ class Deformation(Exploration):
         weight = jnp.exp(mixture.log_weight)  # [B, J]
         deformation = mixture.mean + mixture.scale * jax.random.normal(noise_key, mixture.mean.shape)  # D_net(u, z)
         action = to_action(u[:, None] + deformation)
-        error = imagine(jnp.broadcast_to(slots[:, None], (*weight.shape, *slots.shape[1:])), action).error  # [B, J]
+        error = interest(jnp.broadcast_to(slots[:, None], (*weight.shape, *slots.shape[1:])), action)  # e_pred [B, J]
         size = jnp.abs(deformation)
         cost = click_cost * size[..., :2].sum(-1) + self.config.motion_cost * size[..., 2:].sum(-1)
         penalty = self.config.scale_penalty * jnp.maximum(MIN_SCALE - mixture.scale, 0.0).sum(-1)

@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 RELU_GAIN = 2.0
 Tree = TypeVar("Tree")
@@ -82,6 +82,17 @@ def averaged(average: Tree, weights: Tree, decay: Float[Array, ""] | float) -> T
 
 
 _CHUNK = 8  # images in one weight-gradient convolution; larger batches are several times slower per image on a CPU
+
+
+@jax.custom_batching.custom_vmap
+def all_true(x: Bool[Array, "*N"]) -> Bool[Array, ""]:
+    """Tell whether all is true, under `vmap` in the whole batch: `lax.cond` then computes one branch and not both."""
+    return jnp.all(x)
+
+
+@all_true.def_vmap
+def _(size: int, is_batched: list[bool], x: Bool[Array, "*N"]) -> tuple[Bool[Array, ""], bool]:
+    return all_true(x), False
 
 
 def convolve(x: Array, kernel: Array, *, stride: int = 1, padding: str = "SAME") -> Array:

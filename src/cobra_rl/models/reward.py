@@ -43,7 +43,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from cobra_rl.bounds import Layers, NonEmptyLayers, NonNegative
 from cobra_rl.collect.transition import Transition
-from cobra_rl.models.nets import MLP, Loss
+from cobra_rl.models.nets import MLP, Loss, all_true
 from cobra_rl.models.transition import Imagined, Scalar
 from cobra_rl.models.vision import is_empty
 from cobra_rl.parts import PartConfig
@@ -157,12 +157,12 @@ class ObjectReward(Reward):
         """Return the two sums of R(z): over objects, and P(z) over pairs.
 
         Most scenes have fewer objects than slots. Slots after the first `COMMON_SLOTS` are left out
-        if all of them are empty, which takes half the time and changes nothing.
+        if all of them are empty, in all scenes of a batch, which takes half the time and changes nothing.
         """
         if slots.shape[-2] <= COMMON_SLOTS:
             return self._parts(slots)
         return jax.lax.cond(
-            jnp.all(is_empty(slots[..., COMMON_SLOTS:, :])),
+            all_true(is_empty(slots[..., COMMON_SLOTS:, :])),
             lambda: self._parts(slots[..., :COMMON_SLOTS, :]),
             lambda: self._parts(slots),
         )

@@ -77,7 +77,7 @@ class Imagined(NamedTuple):
     """The prediction of T for slots and actions."""
 
     slots: Float[Array, "*N K M"]  # z~_{t+1}
-    error: Float[Array, "*N"]  # e_pred, in the unit of L_T: the curiosity signal
+    error: Float[Array, "*N"]  # e_pred, in the unit of L_T: the paper's curiosity
 
 
 class Change(NamedTuple):

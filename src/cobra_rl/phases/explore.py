@@ -17,11 +17,12 @@ from cobra_rl.collect.transition import Transition
 from cobra_rl.config import ExploreConfig
 from cobra_rl.evaluation.explore import explore_scores
 from cobra_rl.evaluation.vision import in_batches
+from cobra_rl.models.curiosity import Curiosity, make_curiosity
 from cobra_rl.models.exploration import Exploration
 from cobra_rl.models.nets import Lattice, averaged
 from cobra_rl.models.transition import TransitionModel
 from cobra_rl.models.vision import VisionModel
-from cobra_rl.models.world import WorldModel, make_exploration, make_transition, part_weights
+from cobra_rl.models.world import WorldModel, make_exploration, make_transition, part_weights, sizes_of
 from cobra_rl.phases.contract import Phase, Report
 from cobra_rl.phases.schedules import at, copied, on_devices, optimiser_of, over_devices
 from cobra_rl.spriteworld.base import Environment
@@ -35,8 +36,9 @@ class Learner(NamedTuple):
 
     transition: TransitionModel
     exploration: Exploration
-    average: tuple[TransitionModel, Exploration]  # moving averages of both, which are evaluated and saved
-    optimisers: tuple[optax.OptState, optax.OptState]
+    curiosity: Curiosity
+    average: tuple[TransitionModel, Exploration]  # of T and D, moving averages, which are evaluated and saved
+    optimisers: tuple[optax.OptState, optax.OptState, optax.OptState]
 
 
 class ExploreState(NamedTuple):
@@ -82,24 +84,26 @@ class ExplorePhase(Phase):
         self._actors = actors or LocalActors(*actor_functions(config, env, config.envs), vision, seed + 2)
         self._replay = Replay(config.capacity, config.batch)
         self._score = explore_scores(env, config.validation_scenes)
-        self._optimiser = optimiser_of(config, optax.adam)  # the same for both networks
+        self._optimiser = optimiser_of(config, optax.adam)  # the same for all networks
         self._keys = jax.random.key(seed + 1)
         self._add, self._update = _compiled(config)
 
     def init(self) -> ExploreState:
         """Start with fresh weights and an empty replay."""
-        transition_key, exploration_key = jax.random.split(jax.random.key(self.seed))
+        key = jax.random.key(self.seed)
+        transition_key, exploration_key = jax.random.split(key)
         size = self.env.action_size
         models = (
             make_transition(self.config.transition, self.vision, size, transition_key),
             make_exploration(self.config.exploration, self.vision, size, exploration_key),
+            make_curiosity(self.config.curiosity, sizes_of(self.vision.config, size), jax.random.fold_in(key, 2)),
         )
         optimisers = jax.jit(lambda models: tuple(map(self._optimiser.init, models)))(eqx.filter(models, eqx.is_array))
         memory = empty_replay(self.config, self.vision, size)
-        return ExploreState(Learner(*models, copied(models), optimisers), memory, self._acting, jnp.int32(0))
+        return ExploreState(Learner(*models, copied(models[:2]), optimisers), memory, self._acting, jnp.int32(0))
 
     def step(self, state: ExploreState, step: int) -> tuple[ExploreState, dict[str, Array]]:
-        """Collect transitions from the actors if they are due, then update both networks once."""
+        """Collect transitions from the actors if they are due, then update all networks once."""
         state = on_devices(state, self.config.batch)
         if isinstance(self._actors, LocalActors):
             self._actors.state = state.acting
@@ -172,18 +176,27 @@ def _compiled(config: ExploreConfig):
         updates, first = optimiser.update(gradients, learner.optimisers[0])
         imagine = eqx.apply_updates(learner.transition, updates)
         policy = learner.exploration
-        second = learner.optimisers[1]
+        curiosity = learner.curiosity
+        _, second, third = learner.optimisers
         if config.curious:
+            gradients, more = eqx.filter_grad(lambda model: model.loss(vision, batch.items), has_aux=True)(curiosity)
+            updates, third = optimiser.update(gradients, third)
+            curiosity = eqx.apply_updates(curiosity, updates)
+            metrics = metrics | more
+
+            def interest(slots: Array, action: Array) -> Array:
+                return curiosity(slots, action, imagine(slots, action))
+
             scenes = jnp.repeat(batch.items.observation, config.samples, axis=0)
             cost = now["click_cost"]
             gradients, more = eqx.filter_grad(
-                lambda policy: policy.loss(imagine, scenes, policy_key, click_cost=cost), has_aux=True
+                lambda policy: policy.loss(interest, scenes, policy_key, click_cost=cost), has_aux=True
             )(policy)
             updates, second = optimiser.update(gradients, second)
             policy = eqx.apply_updates(policy, updates)
             metrics = metrics | more
         average = averaged(learner.average, (imagine, policy), config.ema_decay)
-        return Learner(imagine, policy, average, (first, second)), memory, metrics
+        return Learner(imagine, policy, curiosity, average, (first, second, third)), memory, metrics
 
     return add, update
 
