@@ -1,8 +1,9 @@
 """Presets are instances of the same frozen dataclasses; no code branches on the name of a preset.
 
-`debug` takes seconds (for tests), `laptop` trained the shipped weights on two CPU cores, `paper` has the paper's own
-numbers, for a GPU. Every field can be set from the command line, such as `--config.model.latents 16`; the comment
-behind a field is its help text there.
+`debug` takes seconds (for tests), `laptop` trained the shipped weights on two CPU cores, `learnt` does without what
+`laptop` builds in (latents are free, and nothing is told of clicks and pushes), `paper` has the paper's own numbers,
+for a GPU. Every field can be set from the command line, such as `--config.model.latents 16`; the comment behind a field
+is its help text there.
 """
 
 import dataclasses
@@ -81,6 +82,9 @@ _LAPTOP_MODEL = MonetConfig(
     latents=12, rgb_scale=(1.0, 1.0, 1.0), attention_channels=(16, 32, 48), attention_window=32,
     encoder_window=24, encoder_hidden=64, decoder_width=32, decoder_patch=2,
 )  # fmt: skip
+_FREE_MODEL = dataclasses.replace(
+    _LAPTOP_MODEL, latents=8, encoder_hidden=128, decoder_width=64, decoder_frame="slot", loss_patches=256
+)
 _DEBUG_MODEL = dataclasses.replace(  # MONet's own attention and encoder: they compile in a fraction of the time
     _LAPTOP_MODEL, slots=3, attention_channels=(2,), attention_window=0, attention_mlp=4,
     encoder_window=0, encoder_hidden=16, decoder_width=8, decoder_layers=1,
@@ -93,6 +97,13 @@ VISION: dict[str, VisionConfig] = {
         optimiser="adam", learning_rate=2.5e-3, warmup=200, decay_from=0.3, clip=5000.0, ema_decay=0.998,
         beta=((0.2, 0.1), (0.45, 0.5)), gamma=((0.2, 0.5), (0.45, 1.0)),
         stages=(Stage(0.06, 2, 4), Stage(0.11, 4, 6), Stage(1.0, 6)),
+        evaluate_every=500,
+    ),
+    "learnt": VisionConfig(
+        model=_FREE_MODEL, steps=8000, batch=8,
+        optimiser="adam", learning_rate=1.5e-3, warmup=200, decay_from=0.3, clip=5000.0, ema_decay=0.998,
+        beta=((0.2, 0.1), (0.45, 0.5)), gamma=((0.2, 0.5), (0.45, 1.0)),
+        stages=(Stage(0.08, 2, 4), Stage(0.15, 4, 6), Stage(1.0, 6)),
         evaluate_every=500,
     ),
     "debug": VisionConfig(
@@ -114,8 +125,8 @@ class ExploreConfig(TrainingConfig):
     learning_rate: Positive = 3e-4  # learning rate of both networks
     ema_decay: Share = 0.0  # decay of the weights' moving average, which is evaluated and saved; 0: no average
     samples: Annotated[int, Bounds(1, 1024)] = 1  # samples of u per scene in an update of the exploration policy
-    change_cost: Schedule = ((0.0, 1.0),)  # cost of |Delta| in T's loss, in squared pixels: (share of the run, value)
-    click_cost: Schedule = ((0.0, 210.0),)  # cost of deforming the position click, in squared pixels per frame width
+    change_cost: Schedule = ((0.0, 1.0),)  # cost of |Delta| in T's loss, in the unit of L_T: (share of the run, value)
+    click_cost: Schedule = ((0.0, 210.0),)  # cost of deforming an action, or only its click (exploration.motion_cost)
     capacity: Count = 100_000  # transitions that the replay holds
     min_replay_size: Count = 1000  # transitions in the replay before learning begins
     lattice: Few = 1  # n: the pixel error is estimated from every n-th patch in both directions; 1: from all pixels
@@ -135,6 +146,14 @@ EXPLORE: dict[str, ExploreConfig] = {
         change_cost=((0.0, 30.0),), click_cost=((0.15, 2.0), (0.4, 30.0)),
         capacity=80_000, priority=((0.2, 1.0), (0.35, 0.1)), importance=((0.1, 0.5), (0.25, 1.0)), lattice=2,
         uniform=0.2, envs=48, updates=4, evaluate_every=500,
+    ),
+    "learnt": ExploreConfig(
+        transition=TransitionConfig(hidden=(256, 256, 256), loss="slots"),
+        exploration=ExplorationConfig(net="per_slot", relative=True, choice_entropy=0.1, scale_penalty=50.0),
+        steps=6000, batch=64, learning_rate=1e-3, decay_from=0.15, ema_decay=0.995,
+        change_cost=((0.0, 0.0),), click_cost=((0.15, 0.01), (0.4, 0.15)),
+        capacity=200_000, priority=((0.2, 1.0), (0.35, 0.1)), importance=((0.1, 0.5), (0.25, 1.0)),
+        uniform=0.2, envs=48, updates=2, evaluate_every=500,
     ),
     "debug": ExploreConfig(
         transition=LawConfig(hidden=(16,), error_unit=30.0, law=8),
@@ -296,4 +315,6 @@ MPO: dict[str, MpoConfig] = {
     ),
 }  # fmt: skip
 
+COBRA["learnt"] = COBRA["laptop"]
+MPO["learnt"] = MPO["laptop"]
 AGENTS: Mapping[str, Mapping[str, AgentConfig]] = {"cobra": COBRA, "mpo": MPO}  # presets by agent

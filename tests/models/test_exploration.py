@@ -66,6 +66,26 @@ def test_the_loss_is_the_papers(net):
     np.testing.assert_allclose(found, total, rtol=1e-4)
 
 
+@pytest.mark.parametrize("net", KINDS)
+def test_relative_costs_are_shares_of_the_curiosity(net):
+    """Whatever unit curiosity has, the loss is in it too; and without a cost of motions, all numbers cost the same."""
+    slots, key = scenes(jax.random.key(1), 5), jax.random.key(2)
+
+    def loss_of(config, interest, cost):
+        policy = make_policy(config, SIZES, jax.random.key(0))
+        return eqx.filter_jit(policy.loss)(interest, slots, key, click_cost=cost)
+
+    relative = ExplorationConfig(net=net, hidden=(16,), relative=True, scale_penalty=5.0, choice_entropy=0.3)
+    total, metrics = loss_of(relative, Surprise(), 0.2)
+    thousandfold, _ = loss_of(relative, lambda *seen: 1000.0 * Surprise()(*seen), 0.2)
+    np.testing.assert_allclose(thousandfold, 1000.0 * total, rtol=1e-4)
+    unit = metrics["curiosity"]
+    absolute = ExplorationConfig(
+        net=net, hidden=(16,), motion_cost=0.2 * unit, scale_penalty=5.0 * unit, choice_entropy=0.3 * unit
+    )
+    np.testing.assert_allclose(loss_of(absolute, Surprise(), 0.2 * unit)[0], total, rtol=1e-4)
+
+
 def test_actions_are_mirrored_at_the_border_and_no_gradient_dies():
     point = jnp.array([-0.3, 0.5, 1.2, 2.1])
     np.testing.assert_allclose(to_action(point), [0.3, 0.5, 0.8, 0.1], atol=1e-6)
@@ -82,6 +102,20 @@ def test_actions_are_legal(net):
     assert (actions >= 0.0).all()
     assert (actions <= 1.0).all()
     assert len(np.unique(actions[:, 0])) > 100
+
+
+@pytest.mark.parametrize(("motion_cost", "chosen"), [(1.0, 1), (None, 0)])
+def test_deform_counts_all_numbers_of_an_action_unless_it_is_told_of_a_click(motion_cost, chosen):
+    """Of two slots worth as much, the first asks for another click, the second for a motion that is farther away."""
+    config = ExplorationConfig(net="per_slot", hidden=(), motion_cost=motion_cost)
+    policy = make_policy(config, SIZES, jax.random.key(0))
+    layer = policy.net.layers[0]  # reads u, then the slot; gives logit, mean and scale
+    weight = jnp.zeros_like(layer.weight).at[4, 1].set(1.0).at[5, 3].set(1.0).at[6, 0].set(1.0)
+    policy = eqx.tree_at(lambda p: p.net.layers[0].weight, policy, weight)
+    slots = jnp.zeros((3, 8)).at[:2, :2].set(jnp.array([[0.2, 0.0], [0.0, 0.3]])).at[2, 2].set(-9.0)
+    u = jnp.array([0.5, 0.4, 0.3, 0.2])
+    moved = np.asarray(eqx.filter_jit(policy.deform)(slots, u) - u)
+    np.testing.assert_allclose(moved, [[0.2, 0.0, 0.0, 0.0], [0.0, 0.0, 0.3, 0.0]][chosen], atol=1e-5)
 
 
 @pytest.mark.parametrize("net", KINDS)

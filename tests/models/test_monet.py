@@ -27,6 +27,11 @@ SMALL = {
         VISION["laptop"].model, slots=4, attention_channels=(8, 8), decoder_width=8, decoder_layers=1, encoder_hidden=16
     ),
 }
+FREE = {"slots": 4, "attention_channels": (8, 8), "decoder_width": 8, "decoder_layers": 2, "encoder_hidden": 16}
+SMALL |= {
+    f"free, {frame}": dataclasses.replace(VISION["learnt"].model, decoder_frame=frame, loss_patches=0, **FREE)
+    for frame in ("picture", "slot")
+}
 
 first_frames = jax.jit(lambda keys: jax.lax.map(lambda key: spriteworld.make("exploration").reset(key)[1], keys))
 
@@ -152,9 +157,30 @@ def test_to_stop_when_nothing_is_left_to_see_changes_nothing(most):
 
 
 def test_only_our_decoder_says_where_a_slot_is(model):
-    centred = bool(model.config.decoder_patch)
-    assert model.place == (PLACE if centred else None)
-    assert model.patch == (2 if centred else 0)
+    config = model.config
+    assert model.place == (PLACE if config.decoder_patch and config.decoder_frame != "picture" else None)
+    assert model.patch == (2 if config.decoder_patch else 0)
+
+
+def test_a_loss_of_sampled_patches_estimates_that_of_all():
+    """With so many samples that each patch is taken about as often as it is expected to be."""
+    frames, key, frame = images(4), jax.random.key(0), "slot"
+    losses = {}
+    for count in (0, 64, 20_000):
+        config = dataclasses.replace(SMALL[f"free, {frame}"], loss_patches=count)
+        model = eqx.filter_jit(Monet)(config, jax.random.key(0))
+        losses[count] = eqx.filter_jit(Monet.loss)(model, frames, key, LossWeights(0.3, 0.7))[1]
+    for name, value in losses[0].items():
+        np.testing.assert_allclose(losses[20_000][name], value, rtol=0.03, err_msg=name)
+        np.testing.assert_allclose(losses[64][name], value, rtol=0.5, err_msg=name)
+    np.testing.assert_allclose(losses[64]["kl_latents"], losses[0]["kl_latents"], rtol=1e-5)  # takes no patches
+
+
+def test_what_free_latents_need_is_said():
+    with pytest.raises(ValueError, match="decoder_frame of MonetConfig is 'slot'; that needs encoder_window"):
+        dataclasses.replace(VISION["learnt"].model, encoder_window=0)
+    with pytest.raises(ValueError, match="loss_patches of MonetConfig is above 0"):
+        dataclasses.replace(VISION["laptop"].model, loss_patches=8)
 
 
 def test_the_paper_preset_is_the_papers():
@@ -208,5 +234,6 @@ def test_monets_decoder_is_the_plain_formula(layers):
 
 def test_latents_have_the_names_of_factors_where_they_are_factors_by_construction(model):
     factored = ["angle, sine", "shape 1", "shape 2", "shape 3"]
-    assert model.latent_names[8:] == (factored if model.place else [])
+    is_factored = bool(model.config.decoder_patch) and model.config.decoder_frame == "factored"
+    assert model.latent_names[8:] == (factored if is_factored else [])
     assert len(model.latent_names) == model.config.latents

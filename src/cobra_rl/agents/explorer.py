@@ -1,6 +1,6 @@
 """The actor of the exploration phase: it acts by the exploration policy D and returns transitions. Pure functions."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,9 +30,23 @@ def begin(env: Environment, count: int, vision: VisionModel, key: PRNGKeyArray) 
 
 
 def play(
-    env: Environment, uniform: Scalar, vision: VisionModel, policy: Exploration | None, state: ExplorerState
+    env: Environment,
+    uniform: Scalar,
+    seen: Literal["pixels", "slots"],
+    vision: VisionModel,
+    policy: Exploration | None,
+    state: ExplorerState,
 ) -> tuple[ExplorerState, Collected]:
-    """Step all environments, with auto-reset; a share `uniform` of the actions is uniformly random."""
+    """Step all environments, with auto-reset.
+
+    Args:
+        env: The environment.
+        uniform: The share of the actions that are uniformly random.
+        seen: What is remembered of the scene after an action: its picture, or its slots.
+        vision: The vision module.
+        policy: The exploration policy; None acts uniformly at random.
+        state: The environments in the middle of their episodes.
+    """
     count = state.slots.shape[0]
     key, act_key, *step_keys = jax.random.split(state.key, 4)
     noise_keys, reset_keys = (jax.random.split(step_key, count) for step_key in step_keys)
@@ -45,8 +59,12 @@ def play(
     envs = jax.vmap(lambda key, step: auto_reset(env, key, step))(reset_keys, after)
     draw = jax.vmap(env.draw)
     next_image = draw(after.state)
-    collected = Collected(Transition(state.slots, action, next_image), hits(env, state.envs, after))
-    return ExplorerState(envs, vision.encode(draw(envs)), key), collected
+    next_slots = vision.encode(next_image)
+    over = after.terminated | after.truncated
+    slots = jax.lax.cond(jnp.any(over), lambda: vision.encode(draw(envs)), lambda: next_slots)
+    remembered = next_image if seen == "pixels" else next_slots
+    collected = Collected(Transition(state.slots, action, remembered), hits(env, state.envs, after))
+    return ExplorerState(envs, slots, key), collected
 
 
 def hits(env: Environment, before: Any, after: TimeStep) -> Float[Array, ""]:

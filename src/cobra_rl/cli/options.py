@@ -45,7 +45,7 @@ World = Annotated[
         "over a folder of that name; ./NAME is the folder. Default: the world that `cobra worlds` marks.",
     ),
 ]
-Preset = Literal["debug", "laptop", "paper"]
+Preset = Literal["debug", "laptop", "learnt", "paper"]
 OutFolder = Annotated[Path, Output(folder=True)]
 OutJson = Annotated[Path, Output(".json")]
 Film = Annotated[Path, Output(".gif")]

@@ -34,7 +34,8 @@ class Training:
 
     config: Any
     preset: Preset = "laptop"
-    """debug: for tests, in seconds; laptop: for two CPU cores; paper: the paper's numbers, for a GPU."""
+    """debug: for tests, in seconds; laptop: for two CPU cores, with knowledge of sprites and clicks; learnt: without
+    it; paper: the paper's numbers, for a GPU."""
     steps: Maybe[Count] = None  # Number of updates, instead of the preset's; schedules are stretched accordingly.
     seed: TrainingSeed = 0  # Random seed for weight initialisation and data.
     env: Maybe[str] = None

@@ -9,8 +9,10 @@ the transition model minimises its error, and D maximises the prediction of that
 The paper's D_net, "joint", is one MLP that reads all slots at once and has to learn every order of
 the slots. Ours, "per_slot", for preset laptop, is an MLP shared by all slots: for each slot it
 gives a Gaussian deformation and a logit, and a categorical choice by these logits picks the slot.
-Both are mixtures of J Gaussians, with J = 1 and J = K. The first two dimensions of an action are a
-position click, the others a motion.
+Both are mixtures of J Gaussians, with J = 1 and J = K.
+
+The paper's cost is the same for all numbers of an action. For preset laptop, the first two are
+known to be a position click and the others a motion, which costs more to deform (`motion_cost`).
 """
 
 import abc
@@ -31,7 +33,7 @@ from cobra_rl.parts import PartConfig
 
 MIN_SCALE = 0.02  # a penalty on smaller scales keeps the Gaussian from collapsing
 # Training makes log_weight = (e_pred - cost |D|) / choice_entropy, up to a constant; `deform` relies on that:
-DISTANCE_COST = 1.5  # click_cost / choice_entropy of preset laptop: log_weight lost per frame width of deformation
+DISTANCE_COST = 1.5  # click_cost / choice_entropy at the end of training: log_weight lost per unit of deformation
 # Let w be a slot's log_weight plus this cost, so that w does not depend on distance. A slot is worth a click if its w
 # is at most this share of the range of w below the best. The worst is a slot that is worth none: there is one in every
 # scene that has more slots than objects. A fixed margin would not do: if all sprites are dim, it would admit empty
@@ -47,7 +49,8 @@ class ExplorationConfig(PartConfig):
 
     net: Literal["joint", "per_slot"] = "joint"  # joint: D_net reads all slots at once (the paper); per_slot: one each
     hidden: Layers = (64, 64)  # widths of the hidden layers of D_net
-    motion_cost: NonNegative = 210.0  # cost of deforming the motion, in squared pixels per frame width
+    motion_cost: NonNegative | None = None  # cost of deforming all but the first two numbers; None: as click_cost
+    relative: bool = False  # costs, penalty and entropy are in units of the mean curiosity, not in that of L_T
     scale_penalty: NonNegative = 1e5  # penalty per unit by which the scale is below 0.02
     first_scale: Positive = 0.1  # scale of the Gaussian at the start of training
     choice_entropy: NonNegative = 0.0  # entropy bonus on the mixture weights, in squared pixels per nat
@@ -150,7 +153,8 @@ class Deformation(Exploration):
         With the paper's D_net, which does not choose among slots, this adds the mean deformation.
         """
         mixture = self(slots, u)
-        distance = jnp.abs(mixture.mean[..., :2]).sum(-1)
+        rest = 1.0 if self.config.motion_cost is None else 0.0  # beside a click, a motion counts nothing
+        distance = deformation_cost(mixture.mean, 1.0, rest)
         worth = mixture.log_weight + DISTANCE_COST * distance
         best = worth.max(-1, keepdims=True)
         least = worth.min(-1, keepdims=True)
@@ -160,6 +164,9 @@ class Deformation(Exploration):
 
     def loss(self, interest: Interest, slots: Float[Array, "B K M"], key: PRNGKeyArray, *, click_cost: Scalar) -> Loss:
         """Return cost |D| - e_pred(z, u + D), in expectation over the mixture, plus the penalty on small scales.
+
+        With `relative`, costs are shares of the mean of e_pred, so that they need not be known for
+        each vision module and each environment anew.
 
         For e_pred, which is the paper's, stands what the chosen curiosity finds interesting.
 
@@ -177,20 +184,28 @@ class Deformation(Exploration):
         deformation = mixture.mean + mixture.scale * jax.random.normal(noise_key, mixture.mean.shape)  # D_net(u, z)
         action = to_action(u[:, None] + deformation)
         error = interest(jnp.broadcast_to(slots[:, None], (*weight.shape, *slots.shape[1:])), action)  # e_pred [B, J]
-        size = jnp.abs(deformation)
-        cost = click_cost * size[..., :2].sum(-1) + self.config.motion_cost * size[..., 2:].sum(-1)
+        rest_cost = click_cost if self.config.motion_cost is None else self.config.motion_cost
+        cost = deformation_cost(deformation, click_cost, rest_cost)
         penalty = self.config.scale_penalty * jnp.maximum(MIN_SCALE - mixture.scale, 0.0).sum(-1)
         certainty = self.config.choice_entropy * mixture.log_weight  # its mean is minus the entropy of the choice
 
         def expected(each: Float[Array, "B J"]) -> Float[Array, ""]:
             return jnp.sum(weight * each, axis=1).mean()
 
-        return expected(cost - error + penalty + certainty), {
+        unit = jnp.abs(jax.lax.stop_gradient(expected(error))) if self.config.relative else 1.0
+        size = jnp.abs(deformation)
+        return expected(unit * (cost + penalty + certainty) - error), {
             "curiosity": expected(error),
             "click_deformation": expected(size[..., :2].mean(-1)),
             "motion_deformation": expected(size[..., 2:].mean(-1)),
             "scale": expected(mixture.scale.mean(-1)),
         }
+
+
+def deformation_cost(deformation: Float[Array, "*N A"], click_cost: Scalar, rest_cost: Scalar) -> Float[Array, "*N"]:
+    """Return |D|, weighted by the cost of its first two numbers and that of the others."""
+    size = jnp.abs(deformation)
+    return click_cost * size[..., :2].sum(-1) + rest_cost * size[..., 2:].sum(-1)
 
 
 def _picked(of_each: Float[Array, "*N J A"], pick: Int[Array, "*N"]) -> Float[Array, "*N A"]:

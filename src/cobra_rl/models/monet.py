@@ -5,8 +5,9 @@ each masked part with M latents (Burgess et al. 2019; COBRA's appendix "Vision M
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import equinox as eqx
 import jax
@@ -23,6 +24,7 @@ from cobra_rl.models.component import (
     FactoredDecoder,
     FactoredEncoder,
 )
+from cobra_rl.models.free import CentredDecoder, FreeEncoder, PatchDecoder, Patches, sample_patches
 from cobra_rl.models.nets import Lattice, Loss
 from cobra_rl.models.vision import (
     PLACE,
@@ -56,6 +58,10 @@ class MonetConfig(VisionModelConfig):
     decoder_width: Width = 32  # channels of the decoder
     decoder_layers: Annotated[int, Bounds(1, 64)] = 3  # number of convolutions in the decoder: 3x3, in ours 1x1
     decoder_patch: Window = 0  # 0: MONet's decoder; else side of the patches that our decoder draws, in pixels
+    decoder_frame: Literal["factored", "picture", "slot"] = "factored"
+    """With encoder_window and decoder_patch. factored: each latent is assigned to a factor; else latents are free, and
+    picture: the decoder sees coordinates of the picture; slot: relative to the slot's centre, latents 0 and 1."""
+    loss_patches: Annotated[int, Bounds(0, 65_536)] = 0  # patches from which the loss is estimated, if free; 0: all
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,19 +73,32 @@ class MonetConfig(VisionModelConfig):
                     f"{name} of MonetConfig is {value}; it must be a multiple of {step}, as attention_channels, "
                     "encoder_window and decoder_patch are."
                 )
-        if self.latents <= SHAPE and (self.encoder_window or self.decoder_patch):
+        if self.free:
+            if not (self.encoder_window and self.decoder_patch and self.latents > 2):
+                raise ValueError(
+                    f"decoder_frame of MonetConfig is {self.decoder_frame!r}; that needs encoder_window and "
+                    "decoder_patch above 0 and latents above 2."
+                )
+        elif self.loss_patches:
+            raise ValueError("loss_patches of MonetConfig is above 0; that needs decoder_frame picture or slot.")
+        elif self.latents <= SHAPE and (self.encoder_window or self.decoder_patch):
             raise ValueError(
                 f"latents of MonetConfig is {self.latents}; place, colour, size and angle are {SHAPE} and the rest is "
                 f"shape: give at least {SHAPE + 1}."
             )
+
+    @property
+    def free(self) -> bool:
+        """Whether encoder and decoder are those of `free.py`, which assign no latent to a factor."""
+        return self.decoder_frame != "factored"
 
 
 class Monet(VisionModel):
     """Attention network and component VAE."""
 
     attention: ScopeAttention | SeededAttention
-    encoder: ConvEncoder | FactoredEncoder
-    decoder: BroadcastDecoder | FactoredDecoder
+    encoder: ConvEncoder | FactoredEncoder | FreeEncoder
+    decoder: BroadcastDecoder | FactoredDecoder | PatchDecoder
     config: MonetConfig = eqx.field(static=True)
 
     def __init__(self, config: MonetConfig, key: PRNGKeyArray):
@@ -90,12 +109,21 @@ class Monet(VisionModel):
             if c.attention_window
             else ScopeAttention(c.attention_channels, attention_key, size=c.size, width=c.attention_mlp)
         )
+        window = {"window": c.encoder_window, "hidden": c.encoder_hidden}
+        layers = {"width": c.decoder_width, "layers": c.decoder_layers}
+        if c.free:
+            own_frame = c.decoder_frame == "slot"
+            decoder = CentredDecoder if own_frame else PatchDecoder
+            self.encoder = FreeEncoder(c.latents, encoder_key, **window, own_frame=own_frame)
+            self.decoder = decoder(c.size, c.latents, decoder_key, **layers, patch=c.decoder_patch)
+            if isinstance(self.attention, SeededAttention):
+                self.attention = self.attention.greedy()
+            return
         self.encoder = (
-            FactoredEncoder(c.latents, encoder_key, window=c.encoder_window, hidden=c.encoder_hidden)
+            FactoredEncoder(c.latents, encoder_key, **window)
             if c.encoder_window
             else ConvEncoder(c.latents, encoder_key, size=c.size, hidden=c.encoder_hidden)
         )
-        layers = {"width": c.decoder_width, "layers": c.decoder_layers}
         self.decoder = (
             FactoredDecoder(c.size, c.latents, decoder_key, **layers, patch=c.decoder_patch)
             if c.decoder_patch
@@ -105,12 +133,12 @@ class Monet(VisionModel):
     @property
     def place(self) -> Place | None:
         """Where a slot is: two latents are the centre around which our decoder draws; MONet's has no such latents."""
-        return PLACE if self.config.decoder_patch else None
+        return PLACE if self.config.decoder_patch and self.config.decoder_frame != "picture" else None
 
     @property
     def latent_names(self) -> list[str]:
         """Name the latents after their factors, if encoder and decoder assign each latent to a factor."""
-        if not (self.config.encoder_window and self.config.decoder_patch):
+        if self.config.free or not (self.config.encoder_window and self.config.decoder_patch):
             return super().latent_names
         return [*PLACE_NAMES, *FACTOR_NAMES, *(f"shape {index + 1}" for index in range(self.config.latents - SHAPE))]
 
@@ -155,24 +183,51 @@ class Monet(VisionModel):
         slots = self.config.slots if slots is None else slots
         seed_key, *noise_keys = jax.random.split(key, slots + 1)
         log_masks = self.attention(x, slots, seed_key)  # log q(c = k | x)
+        masks = jnp.exp(log_masks)
+        draw: Callable[[Array], tuple[Array, Array]] = self.decoder
+        pixels = x
+        weight: Array | float = 1.0
+        if self.config.loss_patches:
+            sample_key = jax.random.fold_in(key, slots)
+            sample = sample_patches(
+                1.0 - masks[:, 0], self.config.decoder_patch, self.config.loss_patches, key=sample_key
+            )
+            draw = self._at(sample)
+            pixels = sample.take(x)
+            weight = sample.weight[..., None]
+            log_masks = jax.vmap(lambda plane: sample.take(plane[..., None])[..., 0], 1, 1)(log_masks)
         log_pixels = []
         logits = []
         kl_z = 0.0
         for k in range(slots):
-            mean, log_var = self._posterior(x, jnp.exp(log_masks[:, k]))
+            mean, log_var = self._posterior(x, masks[:, k])
             z = mean + jnp.exp(0.5 * log_var) * jax.random.normal(noise_keys[k], mean.shape)
-            component, logit = self.decoder(z)
+            component, logit = draw(z)
             sigma = self.config.sigma_fg if k else self.config.sigma_bg
-            log_pixels.append(-0.5 * jnp.sum(((x - component) / sigma) ** 2 + jnp.log(2 * jnp.pi * sigma**2), axis=-1))
+            error = ((pixels - component) / sigma) ** 2
+            log_pixels.append(-0.5 * jnp.sum(error + jnp.log(2 * jnp.pi * sigma**2), axis=-1))
             logits.append(logit)
             kl_z += 0.5 * jnp.sum(mean**2 + jnp.exp(log_var) - log_var - 1.0, axis=-1)
         log_mixture = jax.nn.logsumexp(log_masks + jnp.stack(log_pixels, axis=1), axis=1)  # log sum_k m_k p(x | z_k)
         log_prior = jax.nn.log_softmax(jnp.stack(logits, axis=1), axis=1)  # log p(c = k | z)
-        nll = -jnp.sum(log_mixture, axis=(1, 2)).mean()
-        kl_masks = jnp.sum(jnp.exp(log_masks) * (log_masks - log_prior), axis=(1, 2, 3)).mean()
+        nll = -jnp.sum(weight * log_mixture, axis=(1, 2)).mean()
+        kl_pixels = jnp.sum(jnp.exp(log_masks) * (log_masks - log_prior), axis=1)
+        kl_masks = jnp.sum(weight * kl_pixels, axis=(1, 2)).mean()
         kl_latents = jnp.mean(kl_z)
         total = nll + weights.beta * kl_latents + weights.gamma * kl_masks
         return total, {"loss": total, "nll": nll, "kl_latents": kl_latents, "kl_masks": kl_masks}
+
+    def _at(self, sample: Patches) -> Callable[[Float[Array, "B M"]], tuple[Array, Array]]:
+        """Return V_dec for a sample of patches: means [B, N, P, 3] and mask logits [B, N, P]."""
+        assert isinstance(self.decoder, PatchDecoder)
+        draw = self.decoder.draw
+        place = sample.place(self.config.size)
+
+        def at_patches(z: Float[Array, "B M"]) -> tuple[Array, Array]:
+            drawn = draw(z, place)
+            return drawn[..., :3], drawn[..., 3]
+
+        return at_patches
 
     def _preprocess(self, images: Images) -> Float[Array, "B H W 3"]:
         return images.astype(jnp.float32) / 255.0 * jnp.array(self.config.rgb_scale)

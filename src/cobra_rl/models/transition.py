@@ -17,14 +17,17 @@ All pushes train the same law, which therefore averages over the motion noise th
 overfit. The fewer parameters it has, the better it averages: an affine law has A + 1 per
 coordinate.
 
-Both are trained in pixels, through the frozen decoder, so that slots need not be matched between
-successive frames: L_T = ||V_dec(z~_{t+1}) - x_{t+1}||^2, summed over the image (the paper's
-appendix "Transition Module").
+There are two losses L_T. "pixels", the paper's, goes through the frozen decoder, so that slots need
+not be matched between successive frames: L_T = ||V_dec(z~_{t+1}) - x_{t+1}||^2, summed over the
+image. "slots", which the paper's appendix "Transition Module" describes beside it, compares each
+slot of z_{t+1} = V_enc(x_{t+1}) with the prediction for the slot of z_t that is most like it:
+
+    L_T = sum_j ||z_{t+1}^j - z~_{t+1}^{i(j)}||^2,   i(j) = argmin_i ||z_{t+1}^j - z_t^i||^2
 """
 
 import abc
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -62,7 +65,8 @@ class TransitionConfig(PartConfig):
     kind: ClassVar[str] = "transition"
 
     hidden: Layers = (512, 512, 512)  # widths of the hidden layers of T_net
-    error_unit: Positive = 1.0  # unit of e_pred and of its error in the loss, in squared pixels
+    error_unit: Positive = 1.0  # unit of e_pred and of its error in the loss, in that of L_T
+    loss: Literal["pixels", "slots"] = "pixels"  # what L_T compares; pixels: squared pixels, slots: squared latents
 
 
 @dataclass(frozen=True)
@@ -118,13 +122,15 @@ class TransitionModel(eqx.Module):
 
         No gradient passes through L_T in the term of e_pred, so that T does not learn to be
         predictable. With motion noise, the cost of |Delta| keeps T from fading the sprites that it
-        moves: where the position is uncertain, a paler sprite has a smaller pixel error.
+        moves: where the position is uncertain, a paler sprite has a smaller pixel error. In slots,
+        the best guess is the mean position with the looks unchanged, and no such cost is needed.
 
         Args:
             vision: The frozen vision module, whose decoder draws the predicted slots.
-            batch: B transitions: slots z_t, actions, and the next pictures x_{t+1}, uint8 [B, H, W, 3].
+            batch: B transitions: slots z_t, actions, and what follows: the pictures x_{t+1}, uint8
+                [B, H, W, 3], or if the loss compares slots, z_{t+1} [B, K, M].
             importance: Weights that correct for prioritised sampling.
-            change_cost: The cost of |Delta| in squared pixels; the paper's is 1.
+            change_cost: The cost of |Delta| in the unit of L_T; the paper's is 1.
             lattice: The patches from which L_T is estimated; None uses all pixels.
 
         Returns:
@@ -132,7 +138,11 @@ class TransitionModel(eqx.Module):
             `errors`, the L_T [B] of each transition, from which the replay computes its priorities.
         """
         change = self.change(batch.observation, batch.action)
-        errors = pixel_error(vision, batch.observation + change.delta, batch.next_observation, lattice=lattice)  # L_T
+        predicted = batch.observation + change.delta
+        if self.config.loss == "slots":
+            errors = matched_error(batch.observation, predicted, batch.next_observation)
+        else:
+            errors = pixel_error(vision, predicted, batch.next_observation, lattice=lattice)
         surprise = ((change.error.sum(-1) - jax.lax.stop_gradient(errors)) / self.config.error_unit) ** 2
         return jnp.mean(importance * (errors + surprise + change_cost * change.size)), {
             "transition": errors.mean(),
@@ -207,6 +217,22 @@ class LawTransition(TransitionModel):
 def broadcast_action(action: Float[Array, "*N A"], slots: Float[Array, "*N K M"]) -> Float[Array, "*N K A"]:
     """Repeat the action for each slot and scale it from [0, 1] to [-2, 2], about the range of latents."""
     return jnp.broadcast_to(4.0 * action[..., None, :] - 2.0, (*slots.shape[:-1], action.shape[-1]))
+
+
+def matched_error(slots: Slots, predicted: Slots, after: Slots) -> Float[Array, " B"]:
+    """Return the error of predicted slots in latents, summed over all slots that there are afterwards.
+
+    Slots have no order, so that each is compared with the prediction for the slot that it was most
+    like before. Two may be matched to the same one.
+
+    Args:
+        slots: Slots [B, K, M] before the action.
+        predicted: What is predicted for each of them.
+        after: The slots encoded after the action.
+    """
+    distance = jnp.sum((after[:, :, None] - slots[:, None]) ** 2, -1)
+    match = jnp.argmin(distance, -1)  # [B, K]
+    return jnp.sum((after - jnp.take_along_axis(predicted, match[:, :, None], axis=1)) ** 2, (1, 2))
 
 
 def pixel_error(

@@ -204,15 +204,17 @@ def _compiled(config: ExploreConfig):
 def empty_replay(config: ExploreConfig, vision: VisionModel, action_size: int) -> ReplayState:
     """Make an empty replay for the slots of a vision module and actions of this size."""
     seen = vision.config
-    image = jnp.zeros((seen.size, seen.size, 3), jnp.uint8)
-    item = Transition(jnp.zeros((seen.slots, seen.latents)), jnp.zeros(action_size), image)
+    slots = jnp.zeros((seen.slots, seen.latents))
+    after = slots if config.transition.loss == "slots" else jnp.zeros((seen.size, seen.size, 3), jnp.uint8)
+    item = Transition(slots, jnp.zeros(action_size), after)
     return Replay(config.capacity, config.batch).init(item)
 
 
 @functools.cache
 def actor_functions(config: ExploreConfig, env: Environment, count: int) -> tuple[functools.partial, functools.partial]:
     """Return the functions by which actors begin and play; they can be pickled and sent to other processes."""
-    return functools.partial(explorer.begin, env, count), functools.partial(explorer.play, env, config.uniform)
+    play = functools.partial(explorer.play, env, config.uniform, config.transition.loss)
+    return functools.partial(explorer.begin, env, count), play
 
 
 def picture(world: WorldModel, images: UInt8[np.ndarray, "B H W 3"]) -> UInt8[np.ndarray, "_ _ 3"]:

@@ -42,7 +42,7 @@ def train_vision(
         command: The command that was typed, for run.json.
 
     Returns:
-        The vision module with the best validation score, which is also saved in `folder`/weights.
+        The vision module with the least loss on held-out scenes, which is also saved in `folder`/weights.
 
     Raises:
         ValueError: If the pictures of `env` do not fit the model, or `folder` holds a run with other settings.
