@@ -79,7 +79,7 @@ def test_relative_costs_are_shares_of_the_curiosity(net):
     total, metrics = loss_of(relative, Surprise(), 0.2)
     thousandfold, _ = loss_of(relative, lambda *seen: 1000.0 * Surprise()(*seen), 0.2)
     np.testing.assert_allclose(thousandfold, 1000.0 * total, rtol=1e-4)
-    unit = metrics["curiosity"]
+    unit = float(metrics["curiosity"])
     absolute = ExplorationConfig(
         net=net, hidden=(16,), motion_cost=0.2 * unit, scale_penalty=5.0 * unit, choice_entropy=0.3 * unit
     )
