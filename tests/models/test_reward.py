@@ -1,5 +1,7 @@
 """The two reward predictors and their losses, against the formulas written out."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -229,3 +231,51 @@ def test_small_rewards_do_not_silence_all_latents():
     model = fitted(make_reward(ObjectConfig(object_layers=(64, 64)), 8, jax.random.key(0)), loss, 2500, 0)
     slots, truth = jax.jit(scenes, static_argnums=1)(jax.random.key(200), 1000)
     assert np.mean((predict(model, slots) - 0.01 * truth) ** 2) < 0.7 * np.var(0.01 * truth)
+
+
+def test_directions_are_the_axes_at_first():
+    slots = jax.random.normal(jax.random.key(1), (5, 4, 8))
+    models = [
+        make_reward(dataclasses.replace(OBJECTS, learn_directions=learn), 8, jax.random.key(0))
+        for learn in (False, True)
+    ]
+    np.testing.assert_allclose(*(predict(model, slots) for model in models), rtol=1e-5, atol=1e-6)
+
+
+def test_directions_have_unit_length():
+    model = make_reward(dataclasses.replace(OBJECTS, learn_directions=True), 8, jax.random.key(0))
+    directions = np.random.default_rng(0).normal(size=(8, 8)).astype(np.float32)
+    slots = np.random.default_rng(1).normal(size=(5, 4, 8)).astype(np.float32)
+    turned = slots @ (directions / np.sqrt((directions**2).sum(axis=0)))
+    model = eqx.tree_at(lambda m: m.directions, model, jnp.asarray(directions))
+    objects, pairs = eqx.filter_jit(model.parts)(jnp.asarray(slots))
+    np.testing.assert_allclose(objects, parts(model, slots)[0], rtol=1e-4, atol=1e-5)
+    weight = (slots**2).sum(-1) / (1.0 + (slots**2).sum(-1))
+    expected = sum(
+        weight[:, i] * weight[:, j] * mlp(model.pair_net, np.abs(turned[:, i] - turned[:, j]))[:, 0] for i, j in PAIRS
+    )
+    np.testing.assert_allclose(pairs, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_what_two_have_in_common_is_found_where_no_latent_means_it_alone():
+    """Alike are those with the same mean of all latents: learnt directions find it from few scenes, the axes do not."""
+
+    def draw(key, count):
+        slots = jax.random.normal(key, (count, 2, 8))
+        mean = slots.sum(-1) / 8**0.5
+        return slots, -jnp.abs(mean[:, 0] - mean[:, 1])
+
+    seen = jax.jit(draw, static_argnums=1)(jax.random.key(0), 300)
+    slots, truth = jax.jit(draw, static_argnums=1)(jax.random.key(1), 1000)
+    unexplained = []
+    for learn in (False, True):
+        config = ObjectConfig(pair_layers=(32, 32), object_layers=(16,), latent_cost=0.001, pair_cost=0.0)
+        model = make_reward(dataclasses.replace(config, learn_directions=learn), 8, jax.random.key(0))
+
+        def loss(model, _, key):
+            rows = jax.random.randint(key, (64,), 0, 300)
+            return model.loss(seen[0][rows], seen[1][rows])[0]
+
+        model = fitted(model, loss, 2500, 0)
+        unexplained.append(float(np.mean((predict(model, slots) - truth) ** 2) / np.var(truth)))
+    assert unexplained[1] < 0.5 * unexplained[0]

@@ -13,7 +13,9 @@ learns from fewer rewards:
     w_k = |z^k|^2 / (1 + |z^k|^2)
 
 A reward for one target then holds for two, and what "alike" and "near" are worth holds for unseen
-colours and places. An empty slot, whose latents are zero, adds nothing. (Where a vision module sets
+colours and places. Where a latent means more than one thing, it takes `learn_directions`: pairs are
+compared by |U (z^i - z^j)| then, where the rows of U are unit vectors that are learnt; at first they
+are the axes. An empty slot, whose latents are zero, adds nothing. (Where a vision module sets
 no slot to zero, w_k merely gives large latents more weight.) Few rewards are seen, and many
 functions explain them; the loss
 
@@ -78,6 +80,7 @@ class ObjectConfig(RewardConfig):
     pair_layers: NonEmptyLayers = (64, 64)  # widths of the hidden layers of R_pair
     object_layers: Layers = (128, 128)  # widths of the hidden layers of R_object
     latent_cost: NonNegative = 0.003  # group-lasso cost of the latents that are read: only those that matter are
+    learn_directions: bool = False  # compare pairs along directions that are learnt, instead of latent by latent
     pair_cost: NonNegative = 0.03  # L1 cost of the pair terms P(z): single objects explain the reward where they can
 
 
@@ -132,12 +135,14 @@ class ObjectReward(Reward):
 
     object_net: MLP
     pair_net: MLP
+    directions: Float[Array, "M M"] | None  # U before its rows get unit length, one in each column
     config: ObjectConfig = eqx.field(static=True)
 
     def __init__(self, config: ObjectConfig, latents: int, key: PRNGKeyArray):
         object_key, pair_key = jax.random.split(key)
         self.object_net = MLP((latents, *config.object_layers, 1), object_key, last_gain=0.1)
         self.pair_net = MLP((latents, *config.pair_layers, 1), pair_key, last_gain=0.01)
+        self.directions = jnp.eye(latents) if config.learn_directions else None
         self.config = config  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __call__(self, slots: Float[Array, "*N K M"]) -> Float[Array, "*N"]:
@@ -173,7 +178,10 @@ class ObjectReward(Reward):
         norm2 = jnp.sum(slots**2, -1)
         weight = norm2 / (1.0 + norm2)  # w_k
         objects = self.object_net(slots)[..., 0]
-        pairs = self.pair_net(jnp.abs(slots[..., i, :] - slots[..., j, :]))[..., 0]
+        compared = slots
+        if self.directions is not None:
+            compared = slots @ (self.directions / jnp.linalg.norm(self.directions, axis=0))
+        pairs = self.pair_net(jnp.abs(compared[..., i, :] - compared[..., j, :]))[..., 0]
         return (weight * objects).sum(-1), (weight[..., i] * weight[..., j] * pairs).sum(-1)
 
 
