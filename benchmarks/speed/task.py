@@ -4,8 +4,8 @@
 
 `seeds_8` is the rate of eight seeds side by side, all together. The parts (encoding, search, learning, environment with
 its drawing) are timed one by one, on the same compiled code and with waiting after each; a step need not wait, so its
-time is not exactly their sum. `encode_64_ms` is the time of encoding 64 first scenes of the task. Nothing else should run
-meanwhile. `benchmarks/speed/before_after.py` runs this for two states of the code by turns.
+time is not exactly their sum. `encode_64_ms` is the time of encoding 64 first scenes of the task. Nothing else should
+run meanwhile. `benchmarks/speed/before_after.py` runs this for two states of the code by turns.
 """
 
 from cobra_rl.cli.process import use_huge_pages
