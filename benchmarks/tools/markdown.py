@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cobra_rl.evaluation.statistics import Values, count, count_summary, interquartile_mean, or_never, percent
-from cobra_rl.reporting.results import Metric, Metrics
+from cobra_rl.reporting.results import LABELS, Metric, Metrics, TaskResult
 from cobra_rl.reporting.tables import COMPARED, KEPT, SOON, bound, shown, texts
-from cobra_rl.reporting.task_results import LABELS, TaskResult
 from cobra_rl.spriteworld.names import MODES
 
 

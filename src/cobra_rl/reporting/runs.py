@@ -72,10 +72,8 @@ def _read_run(folder: Path) -> RunLine:
         if not isinstance(settings, dict) or settings.get("phase") not in AWAITED:
             raise ValueError("it holds no settings of a run")
         far, finished = _how_far(folder, settings, running=held is not None)
-        what = _what(settings)
-        good = _how_good(folder, settings)
-        state = "running" if held else "finished" if finished else "stopped"
-        return RunLine(folder, what, far, good, since, _lost_world(folder, settings) or state)
+        state = _lost_world(folder, settings) or ("running" if held else "finished" if finished else "stopped")
+        return RunLine(folder, _what(settings), far, _how_good(folder, settings), since, state)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         reason = f"{RECORD} is damaged: {str(error).removeprefix(str(folder / RECORD)).strip()}"
         return RunLine(folder, reason, "?", "", since, "running" if held else "damaged")
@@ -103,9 +101,9 @@ def _how_far(folder: Path, settings: Mapping[str, Any], running: bool) -> tuple[
     total = settings["steps"] * len(seeds)
     each = settings.get("config", {}).get("envs", 1)  # environment steps in a step
     done = 0
-    for place in (path.parent for path in folder.glob(f"seed*/{CHECKPOINTS}")):
-        wanted = set(seeds_in(place.name)) & set(seeds)
-        done += len(wanted) * min(settings["steps"], each * _steps(place, running))
+    for checkpoints in folder.glob(f"seed*/{CHECKPOINTS}"):
+        wanted = set(seeds_in(checkpoints.parent.name)) & set(seeds)
+        done += len(wanted) * min(settings["steps"], each * _steps(checkpoints.parent, running))
     return f"{done:,}/{total:,}", done >= total and (folder / "result.json").exists()
 
 
@@ -144,6 +142,6 @@ def _lost_world(folder: Path, settings: Mapping[str, Any]) -> str:
     world = settings.get("world")
     if not world or name_of(world.get("sha256")):
         return ""
-    path = str(world.get("path"))
-    places = (folder / "world" / "world.json", Path(path, "world.json"))
-    return "" if any(place.exists() for place in places) else f"its world is gone: {path}"
+    path = Path(str(world.get("path")))
+    kept = (folder / "world" / "world.json").exists() or (path / "world.json").exists()
+    return "" if kept else f"its world is gone: {path}"

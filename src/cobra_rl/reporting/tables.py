@@ -8,8 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cobra_rl.evaluation.statistics import Exact, Summary, count, count_summary, percent, span
-from cobra_rl.reporting.results import EXPLORE, TASK, VISION, Metric, Metrics
-from cobra_rl.reporting.task_results import Record, TaskResult, task_result
+from cobra_rl.reporting.results import EXPLORE, TASK, VISION, Metric, Metrics, Record, TaskResult, task_result
 from cobra_rl.spriteworld.names import MODES
 
 SOON = ("steps_to_90", "episodes_to_90")

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 
 from cobra_rl.reporting.figures.bars import ablation, baselines, performance
 from cobra_rl.reporting.figures.exploration import behaviour, clicks, deformation, emergence, rollout_sheet, rollouts
-from cobra_rl.reporting.figures.latents import latents_read
 from cobra_rl.reporting.figures.style import DrawFigure, Drawn, write
 from cobra_rl.reporting.figures.tasks import Agents, agents_of, learning_curves, solving, sparse
-from cobra_rl.reporting.figures.vision import decomposition, traversals
+from cobra_rl.reporting.figures.vision import decomposition, latents_read, traversals
 
 _OF_WORLDS = (decomposition, traversals, rollouts, rollout_sheet, clicks, deformation, behaviour)
 _OF_RESULTS = (emergence, performance, baselines, learning_curves, solving, sparse, ablation, latents_read)

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from cobra_rl.evaluation.statistics import Summary, count, percent, span
 from cobra_rl.models.world import WorldModel
-from cobra_rl.reporting.figures.style import COLORS, Drawn, caption
-from cobra_rl.reporting.results import Suite, read_suite
-from cobra_rl.reporting.task_results import BASELINES, LABELS, TaskResult
+from cobra_rl.reporting.figures.style import COLORS, Drawn, caption, panels
+from cobra_rl.reporting.results import BASELINES, LABELS, Suite, TaskResult, read_suite
 from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE
 
 GREY = "#cccccc"  # bars of those that did not get there
@@ -38,8 +38,8 @@ def baselines(_: WorldModel, results: Path) -> Drawn:
 
 def ablation(_: WorldModel, results: Path) -> Drawn:
     """Draw COBRA with and without the exploration policy at task time."""
-    command = "cobra solve --no-exploration-policy"
-    bars = read_kinds(results, ("solve", "solve-uniform"), needed=("solve-uniform",), command=command)
+    kinds = ("solve", "solve-uniform")
+    bars = read_kinds(results, kinds, needed=kinds[1:], command="cobra solve --no-exploration-policy")
     return Drawn(_bars(bars, log=False), caption("ablation", **_budget(bars)))
 
 
@@ -64,33 +64,29 @@ def read_kinds(results: Path, kinds: Sequence[str], *, needed: Sequence[str], co
 
 def _bars(bars: Suite, log: bool) -> Figure:
     """Draw three panels with a group of bars per task: success in both modes, and steps to 90 %."""
-    figure = Figure(figsize=(8.0 if len(bars) <= 3 else 13.0, 5.0), layout="constrained")
-    rows = figure.subplots(len(MODES) + 1, 1, sharex=True)
+    figure, grid = panels(8.0 if len(bars) <= 3 else 13.0, 5.0, len(MODES) + 1, sharex=True)
+    *rows, last = grid[:, 0]
     width = 0.7 / len(bars)
     for number, (kind, results) in enumerate(bars.items()):
-        agent, name = SERIES[kind]
-        color = COLORS[agent]
+        color = COLORS[SERIES[kind][0]]
         offset = (number - (len(bars) - 1) / 2) * width
         for task, result in results.items():
             place = REWARDED.index(task) + offset
-            for axes, mode in zip(rows, MODES, strict=False):
+            for axes, mode in zip(rows, MODES, strict=True):
                 values = [float(seed.success[mode]) for seed in result.seeds]
                 _bar(axes, place, width, found=result.success(mode), values=values, color=color)
-            _steps(rows[-1], place, width, result, color)
-        rows[0].bar(0, 0, color=color, label=name)
+            _steps(last, place, width, result, color)
     known = {task: result for by_task in reversed(bars.values()) for task, result in by_task.items()}
-    for axes, mode in zip(rows, MODES, strict=False):
+    for axes, mode in zip(rows, MODES, strict=True):
         _compared(axes, known, mode)
         axes.set(ylabel=f"success,\n{HEADINGS[mode]}", ylim=(0.0, 1.05), yticks=(0.0, 0.5, 1.0))
-    rows[-1].set(ylabel="rewarded steps\nto 90 %", xticks=range(len(REWARDED)), xlim=(-0.6, len(REWARDED) - 0.4))
-    rows[-1].set_xticklabels([SUITE[task].title.replace(", ", ",\n") for task in REWARDED], fontsize=8)
+    last.set(ylabel="rewarded steps\nto 90 %", xticks=range(len(REWARDED)), xlim=(-0.6, len(REWARDED) - 0.4))
+    last.set_xticklabels([SUITE[task].title.replace(", ", ",\n") for task in REWARDED], fontsize=8)
     if log:
-        rows[-1].set(yscale="log", ylim=(50.0, None))
-    for axes in rows:
-        axes.spines[["top", "right"]].set_visible(False)
+        last.set(yscale="log", ylim=(50.0, None))
     if len(bars) > 1:
-        entries = rows[0].get_legend_handles_labels()
-        figure.legend(*entries, loc="outside upper center", ncols=len(bars), frameon=False, fontsize=8)
+        entries = [Patch(color=COLORS[SERIES[kind][0]], label=SERIES[kind][1]) for kind in bars]
+        figure.legend(handles=entries, loc="outside upper center", ncols=len(bars), frameon=False, fontsize=8)
     return figure
 
 

@@ -13,7 +13,7 @@ from matplotlib.patches import Circle
 from cobra_rl.evaluation.push_metrics import roll_out
 from cobra_rl.evaluation.vision import TEST_SEED, Scenes, fixed_scenes
 from cobra_rl.models.world import WorldModel
-from cobra_rl.reporting.figures.style import COLORS, Drawn, caption, exploration_env, label, picture_grid, show
+from cobra_rl.reporting.figures.style import COLORS, Drawn, caption, exploration_env, label, panels, picture_grid, show
 from cobra_rl.reporting.films import Frame, picture
 from cobra_rl.reporting.results import read_log
 
@@ -39,23 +39,21 @@ PANELS = {
 
 def rollouts(world: WorldModel, _: Path) -> Drawn:
     """Draw two scenes, one sprite of each pushed along a line."""
-    size = (0.85 * (PUSHES + 1) + 1.0, 0.85 * 4 + 0.2)
-    return _rollouts(world, 2, 1, size, "two held-out scenes with several sprites")
+    return _rollouts(world, 2, 1, (0.85 * PUSHES + 1.85, 3.6), "two held-out scenes with several sprites")
 
 
 def rollout_sheet(world: WorldModel, _: Path) -> Drawn:
     """Draw sixteen scenes: the appendix's large sheet."""
-    size = (2 * (0.6 * (PUSHES + 1) + 0.4), 8 * 1.3)
-    return _rollouts(world, 8, 2, size, "sixteen held-out scenes, not chosen")
+    return _rollouts(world, 8, 2, (1.2 * PUSHES + 2.0, 10.4), "sixteen held-out scenes, not chosen")
 
 
 def clicks(world: WorldModel, _: Path) -> Drawn:
     """Draw position clicks over scenes."""
     images = _scenes(world).images[: 2 * COLUMNS]
     size = images.shape[1]
-    actions = np.asarray(world.propose(world.encode(images), jax.random.key(0), SAMPLES))
     figure, grid = picture_grid([images[:COLUMNS], images[COLUMNS:]], 1.5)
-    for axes, action in zip(grid.flat, actions, strict=True):
+    actions = world.propose(world.encode(images), jax.random.key(0), SAMPLES)
+    for axes, action in zip(grid.flat, np.asarray(actions), strict=True):
         axes.plot(*_pixels(action[:, :2], size).T, ".", color="white", markersize=2.0, alpha=0.8)
         axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5))
     return Drawn(figure, caption("clicks", samples=SAMPLES, scenes=2 * COLUMNS))
@@ -65,16 +63,15 @@ def deformation(world: WorldModel, _: Path) -> Drawn:
     """Draw grids of position and of motion clicks after D."""
     scenes = _scenes(world)
     images = scenes.images[np.nonzero(np.asarray(scenes.sprites.alive).sum(axis=1) == 4)[0][:3]]
-    slots = world.encode(images)
     size = images.shape[1]
     figure = Figure(figsize=(2.1 * len(images), 4.5))
     grid = figure.subplots(2, len(images), gridspec_kw={"wspace": 0.08, "hspace": 0.16})
     for row, start, name in ((grid[0], 0, "position click"), (grid[1], 2, "motion click")):
-        for axes, image, scene in zip(row, images, slots, strict=True):
+        for axes, image, scene in zip(row, images, world.encode(images), strict=True):
             show(axes, image if start == 0 else np.zeros_like(image))
             points = _pixels(deformed_grid(world, scene, start), size)
-            lines = [*points, *points.transpose(1, 0, 2)]
-            axes.add_collection(LineCollection(lines, colors="white", linewidths=0.5, alpha=0.7))
+            for lines in (points, points.transpose(1, 0, 2)):
+                axes.add_collection(LineCollection(lines, colors="white", linewidths=0.5, alpha=0.7))
             axes.set(xlim=(-3, size + 2), ylim=(size + 2, -3), facecolor="black")
         row[0].set_ylabel(name)
     return Drawn(figure, caption("deformation"))
@@ -82,7 +79,7 @@ def deformation(world: WorldModel, _: Path) -> Drawn:
 
 def behaviour(world: WorldModel, _: Path) -> Drawn:
     """Draw an episode of random play and one of curious play, from the same scene, for two scenes."""
-    rows = [_episode(world, jax.random.key(seed), is_curious) for seed in (3, 4) for is_curious in (False, True)]
+    rows = [_episode(actor, jax.random.key(seed)) for seed in (3, 4) for actor in (world.without_policy(), world)]
     return Drawn(picture_grid(rows, 1.2, ["random", "curious"] * 2)[0], caption("behaviour", steps=STEPS))
 
 
@@ -91,16 +88,15 @@ def emergence(_: WorldModel, results: Path) -> Drawn:
     logs = {file: rows for file in RUNS if (rows := read_log(results, file))}
     if CURIOUS not in logs:
         raise FileNotFoundError(f"There is no {results / CURIOUS}: this figure is drawn from it.")
-    figure = Figure(figsize=(3.1 * len(PANELS), 2.5), layout="constrained")
-    for axes, (metric, name) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
+    figure, grid = panels(3.1 * len(PANELS), 2.5, columns=len(PANELS))
+    for axes, (metric, name) in zip(grid[0], PANELS.items(), strict=True):
         for file, rows in logs.items():
             color, actors = RUNS[file]
             steps = [row["env_steps"] / 1000 for row in rows]
             values = [row.get(metric) for row in rows]  # None, where it was not measured, is a gap
             axes.plot(steps, values, color=COLORS[color], label=actors)
         axes.set(xlabel="environment steps (thousands)", ylabel=name, ylim=(0.0, None))
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.axes[1].legend(frameon=False, title="actors", fontsize=7, title_fontsize=7)
+    grid[0, 1].legend(frameon=False, title="actors", fontsize=7, title_fontsize=7)
     return Drawn(figure, caption("emergence", has_others=len(logs) > 1))
 
 
@@ -123,16 +119,13 @@ def _pixels(points: Float[np.ndarray, "*n 2"], size: int) -> Float[np.ndarray, "
     return np.stack([points[..., 0] * size - 0.5, (1.0 - points[..., 1]) * size - 0.5], -1)
 
 
-def _episode(world: WorldModel, key: Array, is_curious: bool) -> list[Frame]:
+def _episode(world: WorldModel, key: Array) -> list[Frame]:
     env = exploration_env(world)
     frames = []
     state, image = env.reset(key)
     for t in range(STEPS):
         act_key, step_key = jax.random.split(jax.random.fold_in(key, t))
-        if is_curious:
-            action = world.propose(world.encode(np.asarray(image)[None])[0], act_key, 1)[0]
-        else:
-            action = jax.random.uniform(act_key, (env.action_size,))
+        action = world.propose(world.encode(np.asarray(image)[None])[0], act_key, 1)[0]
         frames.append(picture(env, state, 128, action))
         state, image = env.step(step_key, state, action)[:2]
     return frames

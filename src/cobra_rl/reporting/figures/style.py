@@ -48,6 +48,15 @@ class Drawn(NamedTuple):
 DrawFigure = Callable[[WorldModel, Path], Drawn]
 
 
+def panels(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, np.ndarray]:
+    """Begin a figure of so many inches; return it and its axes [R, C], without lines above and to the right."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False, **options)
+    for axes in grid.flat:
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure, grid
+
+
 def exploration_env(world: WorldModel) -> Spriteworld:
     """Return Spriteworld with pictures as large as the world's; one of other actions is a ValueError."""
     env = Spriteworld(dataclasses.replace(env_spec("exploration"), image_size=world.sizes.image))

@@ -13,10 +13,9 @@ from cobra_rl.evaluation.statistics import bootstrap_interval, interquartile_mea
 from cobra_rl.evaluation.task import REFERENCES, SIDE_BY_SIDE, WINDOW, episodes
 from cobra_rl.models.world import WorldModel
 from cobra_rl.reporting.figures.bars import HEADINGS, SERIES, read_baselines, replay_ratios
-from cobra_rl.reporting.figures.style import COLORS, Drawn, caption, label, show, write
+from cobra_rl.reporting.figures.style import COLORS, Drawn, caption, label, panels, show, write
 from cobra_rl.reporting.films import Frame, beside, film, picture, save_gif
-from cobra_rl.reporting.results import is_of, read_suite
-from cobra_rl.reporting.task_results import LABELS, Record, TaskResult, task_result
+from cobra_rl.reporting.results import LABELS, Record, TaskResult, is_of, read_suite, task_result
 from cobra_rl.runs.agent import Agent
 from cobra_rl.runs.load import TrainedAgent
 from cobra_rl.spriteworld import make
@@ -28,10 +27,7 @@ POINTS = 60  # of an average curve
 FIRST_STEP = 30  # at which `learning_curves` begins
 FRAMES = 5  # of `solving`, for each task and mode
 SIZE = 160  # of a frame, in pixels
-SEED = 3  # of its episodes
 FILM_FRAMES = 60  # of the film of a run, for each mode
-FPS = 4.0  # frames per second
-FILM_SEED = 7
 TRIES = 8  # episodes to look through for one that is long enough
 
 
@@ -75,8 +71,7 @@ def solving(_: WorldModel, results: Path, agents: Agents | None = None) -> Drawn
 
 def learning_curve(result: TaskResult) -> Drawn:
     """Draw the learning curve of a finished run of a task."""
-    figure = Figure(figsize=(4.6, 2.8), layout="constrained")
-    axes = figure.subplots()
+    figure, ((axes,),) = panels(4.6, 2.8)
     name = LABELS.get(result.agent, result.agent)
     color = COLORS.get(result.agent, COLORS["cobra"])
     for seed in result.seeds:
@@ -96,19 +91,16 @@ def learning_curve(result: TaskResult) -> Drawn:
 def learning_curves(_: WorldModel, results: Path) -> Drawn:
     """Draw a panel for each task: COBRA and the baselines whose results exist, on a logarithmic axis of steps."""
     found = read_baselines(results)
-    figure = Figure(figsize=(10.0, 5.4), layout="constrained")
-    grid = figure.subplots(2, 3, sharex=True, sharey=True)
-    most = 0
+    most = max(result.steps for by_task in found.values() for result in by_task.values())
+    figure, grid = panels(10.0, 5.4, 2, 3, sharex=True, sharey=True)
     for axes, task in zip(grid.flat, REWARDED, strict=True):
         for kind, by_task in found.items():
             if result := by_task.get(task):
                 color, name = SERIES[kind]
                 _curve(axes, result, COLORS[color], name, first=FIRST_STEP)
-                most = max(most, result.steps)
         axes.set_title(SUITE[task].title, fontsize=9)
-    grid[0, 0].set(xscale="log", xlim=(FIRST_STEP, most))
-    for axes in grid.flat:
         axes.label_outer()
+    grid[0, 0].set(xscale="log", xlim=(FIRST_STEP, most))
     entries = {name: line for axes in grid.flat for line, name in zip(*axes.get_legend_handles_labels(), strict=True)}
     figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=len(entries), frameon=False)
     return Drawn(figure, caption("learning_curves", window=WINDOW, ratios=replay_ratios(found)))
@@ -130,9 +122,11 @@ def report_run(record: Record, folder: Path, agent: TrainedAgent, envs: Mapping[
     path = folder / "film.gif"
     curve = write(learning_curve(result), "learning_curve", folder)
     together = min(record["final"], SIDE_BY_SIDE)  # as in the episodes at its end
-    options = {"frames": FILM_FRAMES, "seed": FILM_SEED, "together": together}
-    films = {mode: film(agent.policy, agent.params, env, **options) for mode, env in envs.items()}
-    save_gif(beside({f"{result.title}, {mode}": frames for mode, frames in films.items()}), path, FPS)
+    films = {
+        f"{result.title}, {mode}": film(agent.policy, agent.params, env, FILM_FRAMES, seed=7, together=together)
+        for mode, env in envs.items()
+    }
+    save_gif(beside(films), path, fps=4.0)
     return curve, path
 
 
@@ -142,8 +136,8 @@ def sparse(_: WorldModel, results: Path) -> Drawn:
     tasks = list(suite.get("solve-sparse", {}))
     if not tasks:
         raise FileNotFoundError(f"There is no result of `cobra solve TASK --sparse` in {results}.")
-    figure = Figure(figsize=(5.4 * len(tasks), 3.2), layout="constrained")
-    for axes, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
+    figure, grid = panels(5.4 * len(tasks), 3.2, columns=len(tasks))
+    for axes, task in zip(grid[0], tasks, strict=True):
         for kind, (color, name) in SPARSE_KINDS.items():
             if result := suite.get(kind, {}).get(task):
                 _curve(axes, result, COLORS[color], name)
@@ -169,13 +163,12 @@ def _describe(axes: Axes, title: str, steps: int) -> None:
     """Give learning curves their labels, limits and title."""
     axes.set(xlabel="rewarded environment steps", ylabel=f"success, last {WINDOW} episodes")
     axes.set(xlim=(0, max(steps, 1)), ylim=(-0.02, 1.03))
-    axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(title, fontsize=10)
 
 
 def _frames(agent: Agent, task: str, mode: str) -> list[Frame]:
     env = make(task, mode)
-    played = list(itertools.islice(episodes(agent.policy, agent.params, env, seed=SEED), TRIES))
+    played = list(itertools.islice(episodes(agent.policy, agent.params, env, seed=3), TRIES))
     episode = next((each for each in played if len(each.actions) >= FRAMES - 1), played[-1])
     actions = [*episode.actions, None]
     chosen = np.linspace(0, len(actions) - 1, FRAMES).round().astype(int)

@@ -1,4 +1,4 @@
-"""Figures of the vision module: decompositions of scenes, and latent traversals as in the appendix of the paper."""
+"""What slots hold: decompositions of scenes, latent traversals, and which latents the reward predictors read."""
 
 from pathlib import Path
 
@@ -7,34 +7,31 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from cobra_rl.bounds import conform
 from cobra_rl.evaluation.probes import PROBED_FACTORS, fit_probes, importances
 from cobra_rl.evaluation.vision import TEST_SEED, fixed_scenes, matched_slots, segment_scenes
 from cobra_rl.models.world import WorldModel
-from cobra_rl.reporting.figures.style import Drawn, caption, exploration_env, label, picture_grid
+from cobra_rl.reporting.figures.style import Drawn, caption, exploration_env, label, panels, picture_grid
 from cobra_rl.reporting.films import colored_masks
-from cobra_rl.spriteworld import render, state_from_sprites
+from cobra_rl.spriteworld import REWARDED, SUITE, render, state_from_sprites
+from cobra_rl.storage.files import read_json
 
 COLUMNS = 10  # scenes of `decomposition`
 STEPS = np.linspace(-1.5, 1.5, 9)  # of a traversal
 LEAST = 0.1  # importance below which a latent has no label
 SCENES = 500  # that importance is measured on
+PARTS = {"thing": "objects", "pair": "pairs of objects"}  # of a reward predictor, as `latents_read` calls them
 
 
 def decomposition(world: WorldModel, _: Path) -> Drawn:
     """Draw scenes, where the attention sees slots, V_dec(V_enc(x)), and each slot's own reconstruction."""
     images = fixed_scenes(exploration_env(world), COLUMNS, seed=TEST_SEED).images  # the first, not chosen
     decoded = jax.device_get(world.decode(world.encode(images)))
-    alone = decoded.components * decoded.masks[..., None]
     background = np.asarray(world.vision.background(world.masks(images)))
-    rows = {
-        "scene": images,
-        "attention": colored_masks(world.vision, images),
-        "reconstruction": decoded.image,
-        **{
-            f"slot {k}" + (" (background)" if (background == k).all() else ""): alone[:, k]
-            for k in range(alone.shape[1])
-        },
-    }
+    rows = {"scene": images, "attention": colored_masks(world.vision, images), "reconstruction": decoded.image}
+    for k in range(world.sizes.slots):
+        name = f"slot {k} (background)" if (background == k).all() else f"slot {k}"
+        rows[name] = decoded.components[:, k] * decoded.masks[:, k, :, :, None]
     return Drawn(picture_grid(list(rows.values()), 0.72, list(rows))[0], caption("decomposition", scenes=COLUMNS))
 
 
@@ -43,7 +40,8 @@ def traversals(world: WorldModel, _: Path) -> Drawn:
     scenes = fixed_scenes(exploration_env(world), SCENES, seed=TEST_SEED)
     slots, sprites = matched_slots(segment_scenes(world, scenes), scenes)
     half = len(slots) // 2
-    first, second = (jax.tree.map(lambda factor, s=s: factor[s], sprites) for s in (slice(half), slice(half, None)))
+    first = jax.tree.map(lambda factor: factor[:half], sprites)
+    second = jax.tree.map(lambda factor: factor[half:], sprites)
     importance = importances(fit_probes(slots[:half], first), slots[half:], second)  # [M, F]
     order = np.argsort(-importance.sum(axis=1))
 
@@ -62,6 +60,31 @@ def traversals(world: WorldModel, _: Path) -> Drawn:
     return Drawn(figure, caption("traversals", scenes=SCENES, least=f"{LEAST:.0%}"))
 
 
+def latents_read(_: WorldModel, results: Path) -> Drawn:
+    """Draw a row per task and a column per latent, for objects and for pairs: the darker, the more it is read."""
+    path = results / "latents_read.json"
+    if not path.exists():
+        raise FileNotFoundError(f"There is no {path}; benchmarks/experiments/latents_read.py makes it.")
+    found = conform(dict[str, dict[str, float]], read_json(path).get("figures"), f"{path}, figures,")
+    tasks = [task for task in REWARDED if task in found]
+    figure, grid = panels(9.0, 3.6, columns=len(PARTS), sharey=True)
+    most = max(value for rows in found.values() for name, value in rows.items() if ": " in name)
+    for axes, (part, title) in zip(grid[0], PARTS.items(), strict=True):
+        names = [name for name in found[tasks[0]] if name.startswith(f"{part}: ")]
+        norms = np.array([[found[task][name] for name in names] for task in tasks])
+        axes.imshow(norms, cmap="Blues", vmin=0.0, vmax=most, aspect="auto")
+        axes.set_xticks(range(len(names)), [name.partition(": ")[2] for name in names], rotation=45, ha="right")
+        axes.set_yticks(range(len(tasks)), [SUITE[task].title for task in tasks])
+        axes.set_title(f"latents of {title}", fontsize="medium")
+        axes.tick_params(length=0)
+        axes.set_frame_on(False)
+        for (row, column), norm in np.ndenumerate(norms):
+            if norm >= 0.1:
+                color = "white" if norm > 0.6 * most else "black"
+                axes.text(column, row, f"{norm:.1f}", ha="center", va="center", fontsize="x-small", color=color)
+    return Drawn(figure, caption("latents_read"))
+
+
 def _factors(importance: Float[np.ndarray, " F"]) -> str:
     """Name the factors that depend on a latent: at most three, the most dependent first."""
     strongest = [f for f in np.argsort(-importance)[:3] if importance[f] >= LEAST]
@@ -73,7 +96,5 @@ def _example(world: WorldModel) -> tuple[Float[np.ndarray, "1 K M"], int]:
     sprite = {"x": 0.45, "y": 0.55, "shape": "triangle", "angle": 20.0, "scale": 0.13, "c0": 0.6, "c1": 0.8, "c2": 1.0}
     size = world.sizes.image
     image = np.asarray(render(state_from_sprites([sprite]), size))[None]
-    column = int(sprite["x"] * size)
-    row = int((1.0 - sprite["y"]) * size)
-    slot = int(jnp.argmax(world.masks(image)[0, :, row, column]))
-    return np.array(world.encode(image)), slot
+    middle = int(0.45 * size)  # both the column and, from the top, the row of the sprite's centre
+    return np.array(world.encode(image)), int(jnp.argmax(world.masks(image)[0, :, middle, middle]))

@@ -7,9 +7,20 @@ from typing import NamedTuple
 from markupsafe import Markup, escape
 
 from cobra_rl.evaluation.statistics import Exact, count
-from cobra_rl.reporting.results import EXPLORE, TASK, VISION, Evaluation, Metric, Metrics, Suite, suite_order
+from cobra_rl.reporting.results import (
+    BASELINES,
+    EXPLORE,
+    LABELS,
+    TASK,
+    VISION,
+    Evaluation,
+    Metric,
+    Metrics,
+    Suite,
+    TaskResult,
+    suite_order,
+)
 from cobra_rl.reporting.tables import bound, share, shown, texts
-from cobra_rl.reporting.task_results import BASELINES, LABELS, TaskResult
 from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE
 
 __all__ = ["MODES", "REWARDED", "SUITE", "VISION", "share", "shown", "texts"]  # for the template, beside those below
