@@ -11,9 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, UInt8
 
-from cobra_rl.evaluation.linear_probes import empty_slot_scores, linear_scores
-from cobra_rl.evaluation.probes import Probes, disentanglement, fit_probes, importances, probe_scores
-from cobra_rl.evaluation.segmentation import Match, count_overlap, foreground_ari, match, match_shares
+from cobra_rl.evaluation.probes import Probes, disentanglement, fit_probes, importances, linear_scores, probe_scores
+from cobra_rl.evaluation.segmentation import (
+    Match,
+    count_overlap,
+    empty_slot_scores,
+    foreground_ari,
+    match,
+    match_shares,
+)
 from cobra_rl.evaluation.task import random_policy, visited_states
 from cobra_rl.models.vision import Decoded, VisionModel
 from cobra_rl.models.world import WorldModel
