@@ -110,9 +110,10 @@ class Spriteworld:
             return
         found = {SHAPES[index] for index in np.unique(np.asarray(sprites.shape)[np.asarray(sprites.alive)])}
         if others := found - set(self.spec.shapes):
-            drawn = f"it draws {', '.join(self.spec.shapes)}"
-            advice = "take an environment whose spec has it, or draw the state with render"
-            raise ValueError(f"{self!r} does not know the shape {', '.join(sorted(others))}: {drawn}; {advice}.")
+            raise ValueError(
+                f"{self!r} does not know the shape {', '.join(sorted(others))}: it draws {', '.join(self.spec.shapes)}"
+                "; take an environment whose spec has it, or draw the state with render."
+            )
 
     @functools.partial(jax.jit, static_argnums=0)
     def _step(self, key: PRNGKeyArray, state: EnvState, action: Float[Array, " 4"]) -> TimeStep:

@@ -40,9 +40,8 @@ class SpriteDistribution(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         sides = [side for box in self.boxes for side in zip("xy", box, strict=True)]
-        names = ("hue", "saturation", "value", "angle")
-        ranges = [(name, getattr(self, name)) for name in names] + [("scale", self.scale_range)]
-        for name, (low, high) in sides + ranges:
+        ranges = {name: getattr(self, name) for name in ("hue", "saturation", "value", "angle")}
+        for name, (low, high) in [*sides, *ranges.items(), ("scale", self.scale_range)]:
             if low > high:
                 raise ValueError(f"The range of {name} is ({low}, {high}); its low end must not be above its high end.")
 

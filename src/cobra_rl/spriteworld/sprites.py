@@ -73,8 +73,9 @@ def _checked_factors(index: int, sprite: Mapping | Sequence) -> dict:
     row = dict(sprite) if isinstance(sprite, Mapping) else dict(zip(FACTORS, sprite, strict=True))
     if unknown := sorted(map(str, set(row) - set(FACTORS))):
         raise ValueError(f"Sprite {index} has unknown factors {unknown}; allowed are {', '.join(FACTORS)}.")
-    full = _DEFAULTS | row
-    return {name: conform(_TYPES[name], value, f"{name} of sprite {index}") for name, value in full.items()}
+    return {
+        name: conform(_TYPES[name], value, f"{name} of sprite {index}") for name, value in (_DEFAULTS | row).items()
+    }
 
 
 def _half_wedge(name: str) -> np.ndarray:
@@ -103,9 +104,7 @@ def _vertices(name: str) -> np.ndarray:
 
 
 def _rotate(points: np.ndarray, angle: float) -> np.ndarray:
-    cos = np.cos(angle)
-    sin = np.sin(angle)
-    return points @ np.array([[cos, sin], [-sin, cos]])
+    return points @ np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
 
 
 class Wedge(NamedTuple):

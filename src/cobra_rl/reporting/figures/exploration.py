@@ -10,7 +10,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from cobra_rl.evaluation.push_metrics import roll_out
+from cobra_rl.evaluation.explore import roll_out
 from cobra_rl.evaluation.vision import TEST_SEED, Scenes, fixed_scenes
 from cobra_rl.models.world import WorldModel
 from cobra_rl.reporting.figures.style import COLORS, Drawn, caption, exploration_env, label, panels, picture_grid, show

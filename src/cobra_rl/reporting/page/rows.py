@@ -20,12 +20,20 @@ from cobra_rl.reporting.results import (
     TaskResult,
     suite_order,
 )
-from cobra_rl.reporting.tables import bound, share, shown, texts
+from cobra_rl.reporting.tables import bound, share, shown, solved, texts
 from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE
 
-__all__ = ["MODES", "REWARDED", "SUITE", "VISION", "share", "shown", "texts"]  # for the template, beside those below
+__all__ = [
+    "MODES",
+    "REWARDED",
+    "SUITE",
+    "VISION",
+    "share",
+    "shown",
+    "solved",
+    "texts",
+]  # for the template, beside those below
 BESIDE = {"solve": LABELS["cobra"]} | {kind: LABELS[name] for name, kind in BASELINES.items()}
-SOLVED = 0.9  # success from which on a task counts as solved
 IMAGINATION = "position_error others_drift empty_drift ratio_to_encoded ratio_to_unchanged rollout_position_error"
 IMAGINE = {name: EXPLORE[name] for name in IMAGINATION.split()}  # the first table of the exploration phase
 CURIOUS = {name: metric for name, metric in EXPLORE.items() if name not in IMAGINE}  # the second
@@ -124,11 +132,6 @@ def time_to_90(result: TaskResult, name: str) -> tuple[str, str, str]:
         return *texts(found, count), ""
     reached = f"{len(counts) - counts.count(None)} of {len(counts)} seed{'s' * (len(counts) > 1)} got there"
     return count(found.mean).strip("-"), "", reached
-
-
-def solved(results: Mapping[str, TaskResult], mode: str) -> str:
-    """Return how many of the tasks count as solved: "5 of 6"."""
-    return f"{sum(float(result.success(mode).mean) >= SOLVED for result in results.values())} of {len(results)}"
 
 
 def unsolved(result: TaskResult) -> Iterator[str]:
