@@ -18,7 +18,7 @@ from cobra_rl.config import COBRA as TASK_PRESETS
 from cobra_rl.environments import Problem
 from cobra_rl.evaluation.vision import TEST_SEED, fixed_scenes
 from cobra_rl.models.world import WorldModel
-from cobra_rl.reporting.figures import FIGURES, bars, tasks, vision, write
+from cobra_rl.reporting.figures import FIGURES, tasks, vision, write
 from cobra_rl.reporting.figures.exploration import LEVELS, deformed_grid
 from cobra_rl.reporting.figures.style import exploration_env
 from cobra_rl.reporting.figures.vision import STEPS, _example
@@ -109,7 +109,7 @@ def test_bars_of_model_free_agents_say_who_did_not_get_there(name, beside, debug
     texts = [text.get_text() for axes in drawn.figure.axes for text in axes.texts]
     assert "0 of 2\n28%" in texts
     assert "8020" in texts
-    grey = [bar for bar in drawn.figure.axes[-1].patches if bar.get_facecolor()[:3] == to_rgb(bars.GREY)]
+    grey = [bar for bar in drawn.figure.axes[-1].patches if bar.get_facecolor()[:3] == to_rgb(tasks.GREY)]
     assert [bar.get_height() for bar in grey] == [200_000]
     assert [text.get_text() for text in drawn.figure.legends[0].get_texts()] == ["COBRA", "MPO handheld", "MPO raw"]
     assert "200,000 (MPO raw)" in drawn.caption

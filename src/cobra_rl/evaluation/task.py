@@ -188,10 +188,10 @@ def _step_episodes(
     """Take a step: the episodes that go on or begin, the states after it, which episodes are over, and how."""
     states, episode, age = running
     step = jax.vmap(env.advance)(step_keys, states, actions)
-    outcome = Results(step.terminated, step.reward, age + 1)
     ended = step.done & (episode < limit)
     episode = jnp.where(ended, episode.max() + jnp.cumsum(ended), episode)
     states = jax.vmap(functools.partial(auto_reset, env))(_keys(key, episode, 0 * episode), step)
+    outcome = Results(step.terminated, step.reward, age + 1)
     return RunningEpisodes(states, episode, (age + 1) * ~step.done), step.state, step.done, outcome
 
 

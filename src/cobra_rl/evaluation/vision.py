@@ -141,17 +141,15 @@ def in_batches(function: Callable[[Any], Any], data: Any) -> Any:
 
 def segment_scenes(vision: Vision, scenes: Scenes) -> SegmentedScenes:
     """Run a vision module on all scenes."""
-    sprites = scenes.areas.shape[1]
 
     def overlap(labels: np.ndarray, masks: Array) -> np.ndarray:
         guess = np.asarray(masks).argmax(axis=1).reshape(len(labels), -1)
-        return count_overlap(labels.reshape(len(labels), -1), guess, sprites, masks.shape[1])
+        return count_overlap(labels.reshape(len(labels), -1), guess, scenes.areas.shape[1], masks.shape[1])
 
-    def segment_batch(batch: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, ...]:
+    def segment_batch(batch: tuple[np.ndarray, np.ndarray]) -> tuple[Any, ...]:
         images, labels = batch
         slots, decoded, mse = _reconstruct(vision, images)
-        attention = vision.masks(jnp.asarray(images))
-        return np.asarray(slots), overlap(labels, attention), overlap(labels, decoded.masks), mse
+        return slots, overlap(labels, vision.masks(jnp.asarray(images))), overlap(labels, decoded.masks), mse
 
     slots, attention, decoder, mse = in_batches(segment_batch, (scenes.images, scenes.labels))
     return SegmentedScenes(slots, attention, decoder, mse=mse, match=match(attention, scenes.areas))
@@ -302,6 +300,5 @@ def evaluate_suite(vision: Vision, scenes: int = 1000, task_scenes: int = 200) -
         results[f"{variant}/exploration/train"] = scores | slot_scores
         for task, mode in itertools.product(TASKS[1:], MODES):
             data, segmented, scores = _segment_and_score(vision, make(task, mode, variant), task_scenes)
-            read = probe_scores(probes, *matched_slots(segmented, data))
-            results[f"{variant}/{task}/{mode}"] = scores | read
+            results[f"{variant}/{task}/{mode}"] = scores | probe_scores(probes, *matched_slots(segmented, data))
     return results

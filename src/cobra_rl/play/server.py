@@ -190,9 +190,9 @@ def serve(catalogue: AgentCatalogue, port: int, ready: Callable[[str], None]) ->
             raise ValueError(f"Port {port} cannot be used ({error.strerror}); give another with --port.") from error
         listener.listen()
         port = listener.getsockname()[1]
-        app = make_app(lambda: Session(catalogue), token, port)
         config = uvicorn.Config(
-            app, log_level="warning", ws="websockets-sansio", ws_max_size=2**20, lifespan="off",
+            make_app(lambda: Session(catalogue), token, port),
+            log_level="warning", ws="websockets-sansio", ws_max_size=2**20, lifespan="off",
             timeout_graceful_shutdown=2, server_header=False,
         )  # fmt: skip
         ready(f"http://{HOST}:{port}/?token={token}")

@@ -124,11 +124,9 @@ def film_suite(*, variant: str, seed: int, **options: Any) -> list[Frame]:
     """Film random play in all environments of the suite side by side, captioned: train mode above, test mode below."""
     rows = []
     for mode in MODES:
-        films = {}
-        for index, task in enumerate(TASKS):
-            caption = f"{SUITE[task].title.removeprefix('goal finding, ')}, {mode}"
-            films[caption] = film_random(make(task, mode, variant), seed=seed + index, **options)
-        rows.append(beside(films))
+        titles = [f"{SUITE[task].title.removeprefix('goal finding, ')}, {mode}" for task in TASKS]
+        films = [film_random(make(task, mode, variant), seed=seed + n, **options) for n, task in enumerate(TASKS)]
+        rows.append(beside(dict(zip(titles, films, strict=True))))
     return list(np.concatenate(rows, axis=1))
 
 
@@ -173,20 +171,18 @@ def beside(films: dict[str, list[Frame]]) -> list[Frame]:
     return list(np.concatenate(columns, axis=2))
 
 
-def captioned(frame: Frame, caption: str, margin: int = 4, height: int = 18) -> Frame:
+def captioned(frame: Frame, caption: str) -> Frame:
     """Put a frame on white, a line of text above it."""
-    size = frame.shape[0]
-    image = Image.new("RGB", (size + 2 * margin, size + height + margin), "white")
-    image.paste(Image.fromarray(frame), (margin, height))
-    ImageDraw.Draw(image).text((margin, 3), caption, fill="black")
+    image = Image.fromarray(np.pad(frame, ((18, 4), (4, 4), (0, 0)), constant_values=255))
+    ImageDraw.Draw(image).text((4, 3), caption, fill="black")
     return np.asarray(image)
 
 
 def framed(frame: Frame, success: bool) -> Frame:
     """Give a frame a coloured border that says how an episode ended."""
-    color = "#35b779" if success else "#d95f02"
     image = Image.fromarray(frame)
-    ImageDraw.Draw(image).rectangle((0, 0, frame.shape[1] - 1, frame.shape[0] - 1), outline=color, width=4)
+    corners = (0, 0, image.width - 1, image.height - 1)
+    ImageDraw.Draw(image).rectangle(corners, outline="#35b779" if success else "#d95f02", width=4)
     return np.asarray(image)
 
 

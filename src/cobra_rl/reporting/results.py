@@ -353,9 +353,9 @@ def read_suite(results: Path) -> Suite:
     """
     suite: Suite = {}
     for folder in FOLDERS:
-        files = {path.stem for path in (results / folder).glob("*.json")}
-        runs = {path.parent.name for path in (results / folder).glob("*/result.json")}
-        for name in sorted(files | runs):
+        names = {path.stem for path in (results / folder).glob("*.json")}
+        names |= {path.parent.name for path in (results / folder).glob("*/result.json")}
+        for name in sorted(names):
             task, dash, options = name.partition("-") if name.partition("-")[0] in TASKS else (name, "", "")
             if result := read_task(results, f"{folder}/{name}"):
                 suite.setdefault(folder + dash + options, {})[task] = result
@@ -380,8 +380,7 @@ def read_log(results: Path, file: str) -> list[Record] | None:
     Raises:
         ValueError: If the file is damaged.
     """
-    run = results / file.replace("_log", "/log")
-    path = results / file if (results / file).exists() else run
+    path = results / (file if (results / file).exists() else file.replace("_log", "/log"))
     lines = _load(path, results, "a log of JSON lines", lambda text: list(map(json.loads, text.splitlines())))
     return lines and [
         conform(dict[str, float | None], line, f"{path}, line {number},") for number, line in enumerate(lines, 1)

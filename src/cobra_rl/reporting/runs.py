@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from cobra_rl.parts import short_name
 from cobra_rl.reporting.tables import share
@@ -48,9 +48,8 @@ def read_runs(folder: Path) -> list[RunLine]:
 
 def print_runs(lines: list[RunLine], folder: Path) -> None:
     """Print a row per run."""
-    table = Table(title=f"Runs in {folder}", expand=False, padding=(0, 1, 0, 0))
-    for heading in ("run", "how far", "how good", "since"):
-        table.add_column(heading, overflow="fold")  # no part of a path is left out
+    heads = [Column(head, overflow="fold") for head in ("run", "how far", "how good", "since")]  # no path is cut
+    table = Table(*heads, title=f"Runs in {folder}", expand=False, padding=(0, 1, 0, 0))
     for line in lines:
         name = line.folder.relative_to(folder) if line.folder != folder else line.folder.name
         table.add_row(f"{name}\n{line.what}", f"{line.far}\n{line.state}", line.good, line.since)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from cobra_rl.evaluation.statistics import Exact, Summary, count, count_summary, percent, span
@@ -148,10 +148,10 @@ def _print_metrics(title: str, metrics: Metrics, rows: Mapping[str, Metric]) -> 
 
 
 def _table(title: str, *heads: str) -> Table:
-    table = Table(title=title, title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), caption_justify="left")
-    for head in heads:
-        table.add_column(head, no_wrap=head.startswith("success"))  # intervals are not to be cut
-    return table
+    columns = (Column(head, no_wrap=head.startswith("success")) for head in heads)  # intervals are not to be cut
+    return Table(
+        *columns, title=title, title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), caption_justify="left"
+    )
 
 
 def _stacked(summary: Summary) -> str:

@@ -5,10 +5,18 @@ Each takes a world model and a folder of results and uses what it needs; a FileN
 
 from collections.abc import Mapping
 
-from cobra_rl.reporting.figures.bars import ablation, baselines, performance
 from cobra_rl.reporting.figures.exploration import behaviour, clicks, deformation, emergence, rollout_sheet, rollouts
 from cobra_rl.reporting.figures.style import DrawFigure, Drawn, write
-from cobra_rl.reporting.figures.tasks import Agents, agents_of, learning_curves, solving, sparse
+from cobra_rl.reporting.figures.tasks import (
+    Agents,
+    ablation,
+    agents_of,
+    baselines,
+    learning_curves,
+    performance,
+    solving,
+    sparse,
+)
 from cobra_rl.reporting.figures.vision import decomposition, latents_read, traversals
 
 _OF_WORLDS = (decomposition, traversals, rollouts, rollout_sheet, clicks, deformation, behaviour)
