@@ -26,7 +26,7 @@ from cobra_rl.storage.files import write_atomically
 Frame = UInt8[np.ndarray, "_ _ 3"]  # of any size
 PAUSE = 3  # frames that the end of an episode is shown
 WATCHED = 4  # episodes that are played together where few are shown: the first is over sooner
-CAPTIONS = ("the scene, and what it does", "the slots that it sees", "what it imagines")  # of what `watch` films
+FILM_CAPTIONS = ("the scene, and what it does", "the slots that it sees", "what it imagines")  # of what `watch` films
 SLOTS = ("#262626", "#e69e00", "#57b5e8", "#009e73", "#f0e342", "#0073b3", "#d65e00", "#cc78a6")  # colours of slots
 Progress = Callable[[int, int], None]  # (frames that there are, frames that there will be) -> None
 
@@ -95,7 +95,7 @@ def watch(
                 row.append(enlarged(np.asarray(world.decode(after).image[0]), size))
         rows.append(row)
         progress(done, frames)
-    return beside(dict(zip(CAPTIONS, map(list, zip(*rows, strict=True)), strict=False)))
+    return beside(dict(zip(FILM_CAPTIONS, map(list, zip(*rows, strict=True)), strict=False)))
 
 
 def film_random(env: Environment, *, steps: int, seed: int, size: int, click_on_sprites: bool) -> list[Frame]:

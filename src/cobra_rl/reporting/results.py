@@ -47,7 +47,7 @@ LABELS = {  # what agents are called in figures and tables
 BASELINES = {name: f"baseline-{name}" for name in LABELS if name != "cobra"}  # as `read_suite` calls them
 
 Record = Mapping[str, Any]  # a file as JSON has it
-Number = Annotated[int, Bounds(0, 10**9)]
+StepCount = Annotated[int, Bounds(0, 10**9)]
 Curve = dict[str, tuple[float, ...]]  # "steps" and "success"
 ByMode = dict[str, Share]  # train, test
 
@@ -139,11 +139,11 @@ class SeedResult(Checked):
     seed: Seed
     success: ByMode  # share of greedy episodes
     normalised_reward: dict[str, float]  # by mode: 0 for a random policy, 1 for the bound; empty: not measured
-    steps_to_90: Number | None = None  # None: never
-    episodes_to_90: Number | None = None
-    ends: tuple[Number, ...] = ()  # the step at which each training episode ended
+    steps_to_90: StepCount | None = None  # None: never
+    episodes_to_90: StepCount | None = None
+    ends: tuple[StepCount, ...] = ()  # the step at which each training episode ended
     solved: tuple[bool, ...] = ()  # whether it succeeded
-    steps_to_90_kept: Number | None = None  # from here on the greedy agent solved 90 % at every check
+    steps_to_90_kept: StepCount | None = None  # from here on the greedy agent solved 90 % at every check
     thinned: Curve | None = None  # instead of ends and solved: "steps", "success" of `curve`
 
     def __post_init__(self) -> None:
@@ -172,8 +172,8 @@ class TaskResult(Checked):
     task: str
     variant: str
     is_sparse: bool
-    steps: Number  # rewarded steps that each seed had
-    episodes: Number  # greedy episodes in each mode
+    steps: StepCount  # rewarded steps that each seed had
+    episodes: StepCount  # greedy episodes in each mode
     learnt: bool  # whether it says how soon the seeds got to 90 %
     checked: bool  # whether it says from when on the greedy agent kept to 90 %
     context: dict[str, ByMode]  # "random" and "bound": their success

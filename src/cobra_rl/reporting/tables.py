@@ -40,10 +40,10 @@ def share(value: Exact | float) -> str:
     return percent(value).replace(" ", "")
 
 
-def shown(metric: Metric, value: float | Sequence[float] | None) -> str:
+def metric_text(metric: Metric, value: float | Sequence[float] | None) -> str:
     """Write the value of a metric: a share in percent, all else with three digits; "-" if there is none."""
     if isinstance(value, Sequence):
-        return ", ".join(shown(metric, item) for item in value)
+        return ", ".join(metric_text(metric, item) for item in value)
     if value is None or math.isnan(value):
         return "-"
     return share(value) if metric.is_share else f"{value:.3g}"
@@ -125,7 +125,7 @@ def print_worlds() -> None:
     for name, home in named_worlds().items():
         title = f"{name}\n(default)" if name == DEFAULT_WORLD else name
         card = front_matter(home / "README.md")
-        cells = (title, card.get("what", "-"), card.get("trained", "-"), _how_good(name))
+        cells = (title, card.get("what", "-"), card.get("trained", "-"), _world_quality(name))
         table.add_row(*(Text(cell, overflow="fold") for cell in cells))  # no markup: a card may be a stranger's
     Console().print(table)
     print(f"Worlds of your own are looked for in {own_worlds()} (COBRA_WORLDS names another folder).")
@@ -143,7 +143,7 @@ def _print_metrics(title: str, metrics: Metrics, rows: Mapping[str, Metric]) -> 
     table = _table(title, "", "measured", "target")
     for name, metric in rows.items():
         if name in metrics:
-            table.add_row(metric.heading, shown(metric, metrics[name]), bound(metric))
+            table.add_row(metric.heading, metric_text(metric, metrics[name]), bound(metric))
     Console().print(table)
 
 
@@ -159,7 +159,7 @@ def _stacked(summary: Summary) -> str:
     return "\n".join(texts(summary, share)).strip()
 
 
-def _how_good(name: str) -> str:
+def _world_quality(name: str) -> str:
     """Return the main metrics of a world in a line each, or the sentence that says what is damaged."""
     results = results_of(name)
     found = []
@@ -177,4 +177,4 @@ def _how_good(name: str) -> str:
 
 
 def _measured(metric: Metric, value: float | Sequence[float] | None) -> str:
-    return f"{metric.heading}: {shown(metric, value)}"
+    return f"{metric.heading}: {metric_text(metric, value)}"

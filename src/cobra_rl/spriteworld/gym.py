@@ -20,6 +20,7 @@ from cobra_rl.bounds import Bounds, Seed, conform, shown
 from cobra_rl.spriteworld.actions import check_action
 from cobra_rl.spriteworld.base import TimeStep
 from cobra_rl.spriteworld.env import EnvState, Spriteworld, make, render
+from cobra_rl.spriteworld.sprites import Sprites
 from cobra_rl.spriteworld.suite import EnvSpec
 
 RENDER_SIZE = 256
@@ -38,16 +39,12 @@ class _Shared:
         conform(Literal["rgb_array"] | None, render_mode, "render_mode")
         self.core = Spriteworld(task) if isinstance(task, EnvSpec) else make(task, mode, variant)
         self.render_mode = render_mode
-        self._keys = None
-        self._last: Any = None  # the last `TimeStep`; of a vector environment, batched
         size = self.core.image_size
         self.observation_space = gymnasium.spaces.Box(0, 255, (size, size, 3), np.uint8)
         self.action_space = gymnasium.spaces.Box(0.0, 1.0, (self.core.action_size,), np.float32)
 
     @property
-    def state(self) -> EnvState:
-        """The present state of the functional core; of a vector environment, batched."""
-        return _begun(self._last).state
+    def state(self) -> EnvState: ...  # the present state of the functional core; of a vector environment, batched
 
     def render(self) -> Any:
         if self.render_mode is None:
@@ -57,15 +54,45 @@ class _Shared:
         return tuple(np.array(jax.vmap(draw)(self.state))) if self.state.step.ndim else np.array(draw(self.state))
 
 
+# One environment. A key changes with each episode; within one, a step draws its noise from the key and its number. What
+# a step costs is mostly the handing over of arrays and threads. So only what moves comes back from it, the rest in one
+# vector, and the image is a call of its own. Keys are raw key data, which can be pickled.
+
+
+def _assemble(moving, fixed) -> EnvState:
+    position, step = moving
+    return EnvState(Sprites(position=position, **fixed), step)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _reset(core: Spriteworld, key_data):
+    """Begin an episode: its key, what moves (positions and the number of the step), and what does not."""
+    key, draw_key = jax.random.split(jax.random.wrap_key_data(key_data))
+    state = core.initial(draw_key)
+    fixed = dict(vars(state.sprites))
+    return jax.random.key_data(key), (fixed.pop("position"), state.step), fixed
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _step(core: Spriteworld, key_data, moving, *, fixed, action):
+    """Take a step: what moves, and a vector (reward, terminated, truncated, success, moved)."""
+    state = _assemble(moving, fixed)
+    key = jax.random.fold_in(jax.random.wrap_key_data(key_data), state.step)
+    after, _, *ends, info = core.advance(key, state, action)
+    summary = jnp.stack([jnp.asarray(value, jnp.float32) for value in (*ends, info["success"], info["moved"])])
+    return (after.sprites.position, after.step), summary
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _draw(core: Spriteworld, moving, fixed):
+    return core.draw(_assemble(moving, fixed))
+
+
 @functools.cache
-def _calls(core: Spriteworld, batched: bool):
-    """Compile: begin; begin again where asked for; step; step where an episode goes on, else begin.
+def _batch_calls(core: Spriteworld):
+    """Compile for a batch: begin; begin again where asked for; step; step where an episode goes on, else begin."""
 
-    A key changes with each episode; within one, a step draws its noise from the key and its number. Keys are raw key
-    data, which can be pickled. All give keys, `TimeStep`s and images, of one environment or of a batch.
-    """
-
-    def begin(key_data):
+    def reset(key_data):
         key, draw_key = jax.random.split(jax.random.wrap_key_data(key_data))
         state = core.initial(draw_key)
         no = jnp.bool_(False)
@@ -74,7 +101,7 @@ def _calls(core: Spriteworld, batched: bool):
         return jax.random.key_data(key), begun, core.draw(state)
 
     def restart(key_data, last: TimeStep, chosen):
-        both = begin(key_data)[:2], (key_data, last)
+        both = reset(key_data)[:2], (key_data, last)
         key_data, step = jax.tree.map(lambda new, old: jnp.where(chosen, new, old), *both)
         return key_data, step, core.draw(step.state)
 
@@ -83,11 +110,10 @@ def _calls(core: Spriteworld, batched: bool):
         step = core.advance(key, last.state, action)
         return key_data, step, core.draw(step.state)
 
-    def advance_or_begin(key_data, last: TimeStep, action):
+    def step(key_data, last: TimeStep, action):
         return restart(key_data, advance(key_data, last, action)[1], last.done)
 
-    functions = (begin, restart, advance, advance_or_begin)
-    return tuple(jax.jit(jax.vmap(function) if batched else function) for function in functions)
+    return tuple(jax.jit(jax.vmap(function)) for function in (reset, restart, advance, step))
 
 
 class SpriteworldEnv(_Shared, gymnasium.Env):
@@ -107,24 +133,30 @@ class SpriteworldEnv(_Shared, gymnasium.Env):
         self, task: str | EnvSpec, mode: str = "train", variant: str = "paper", *, render_mode: str | None = None
     ):
         self._set_up(task, mode, variant, render_mode=render_mode)
+        self._key = self._moving = self._fixed = None
+
+    @property
+    def state(self) -> EnvState:
+        return _assemble(_begun(self._moving), self._fixed)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         _refuse_fork()
         seed = conform(Seed | None, seed, "seed")
         super().reset(seed=seed)
-        if seed is not None or self._keys is None:
-            self._keys = _key_data(self.np_random.integers(2**31) if seed is None else seed)
-        begin, *_ = _calls(self.core, batched=False)
-        self._keys, self._last, image = begin(self._keys)
-        return np.array(image), {"success": False, "moved": -1}
+        if seed is not None or self._key is None:
+            self._key = _key_data(self.np_random.integers(2**31) if seed is None else seed)
+        self._key, self._moving, self._fixed = _reset(self.core, self._key)
+        return np.array(_draw(self.core, self._moving, self._fixed)), {"success": False, "moved": -1}
 
     def step(self, action):
-        last = _begun(self._last)
+        moving = _begun(self._moving)
         check_action(action)
-        _, _, advance, _ = _calls(self.core, batched=False)
-        self._keys, self._last, image = advance(self._keys, last, np.asarray(action, np.float32))
-        reward, terminated, truncated, info = jax.tree.map(np.ndarray.item, jax.device_get(self._last[2:]))
-        return np.array(image), reward, terminated, truncated, info
+        action = np.asarray(action, np.float32)
+        self._moving, summary = _step(self.core, self._key, moving, fixed=self._fixed, action=action)
+        image = _draw(self.core, self._moving, self._fixed)
+        reward, terminated, truncated, success, moved = np.asarray(summary).tolist()
+        info = {"success": bool(success), "moved": int(moved)}
+        return np.array(image), reward, bool(terminated), bool(truncated), info
 
 
 class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
@@ -166,10 +198,16 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
         self.single_action_space = self.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
+        self._keys = None
+        self._last: Any = None  # the last `TimeStep` of each, batched
+
+    @property
+    def state(self) -> EnvState:
+        return _begun(self._last).state
 
     def reset(self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None):
         _refuse_fork()
-        begin, restart, _, _ = _calls(self.core, batched=True)
+        begin, restart, _, _ = _batch_calls(self.core)
         chosen = self._mask(options)
         self._seed(seed, chosen)
         if chosen.all():
@@ -187,7 +225,7 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
                 f"Environments {np.flatnonzero(ended).tolist()} have ended; "
                 "call reset(options={'reset_mask': mask}) for them first."
             )
-        _, restart, advance, advance_or_begin = _calls(self.core, batched=True)
+        _, restart, advance, advance_or_begin = _batch_calls(self.core)
         call = advance_or_begin if self.autoreset_mode == AutoresetMode.NEXT_STEP else advance
         self._keys, self._last, images = call(self._keys, last, np.asarray(actions, np.float32))
         reward, terminated, truncated, info = jax.device_get(self._last[2:])

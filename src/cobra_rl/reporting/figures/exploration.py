@@ -17,16 +17,16 @@ from cobra_rl.reporting.figures.style import COLORS, Drawn, caption, exploration
 from cobra_rl.reporting.films import Frame, picture
 from cobra_rl.reporting.results import read_log
 
-COLUMNS = 5  # of `clicks`
+CLICK_COLUMNS = 5  # of `clicks`
 SAMPLES = 200  # clicks in each scene
 LEVELS = 17  # lines of a grid of `deformation`
-STEPS = 8  # of an episode of `behaviour`
+EPISODE_STEPS = 8  # of an episode of `behaviour`
 PUSHES = 6  # of a roll-out
 SPEED = 0.09  # of the sprite that a roll-out pushes, in frame widths a step
 MARGINS = {"wspace": 0.05, "hspace": 0.05, "left": 0.12, "right": 0.99, "bottom": 0.05, "top": 0.88}
-CURIOUS = "explore_log.jsonl"
+CURIOUS_LOG = "explore_log.jsonl"
 RUNS = {  # of `emergence`: the log of each run, its colour and what its actors are called
-    CURIOUS: ("cobra", "curious"),
+    CURIOUS_LOG: ("cobra", "curious"),
     "explore_whole_log.jsonl": ("uniform", r"curious, $D_\mathrm{net}$ as in the paper"),
     "explore_random_log.jsonl": ("random", "random"),
 }
@@ -49,14 +49,14 @@ def rollout_sheet(world: WorldModel, _: Path) -> Drawn:
 
 def clicks(world: WorldModel, _: Path) -> Drawn:
     """Draw position clicks over scenes."""
-    images = _scenes(world).images[: 2 * COLUMNS]
+    images = _scenes(world).images[: 2 * CLICK_COLUMNS]
     size = images.shape[1]
-    figure, grid = picture_grid([images[:COLUMNS], images[COLUMNS:]], 1.5)
+    figure, grid = picture_grid([images[:CLICK_COLUMNS], images[CLICK_COLUMNS:]], 1.5)
     actions = world.propose(world.encode(images), jax.random.key(0), SAMPLES)
     for axes, action in zip(grid.flat, np.asarray(actions), strict=True):
         axes.plot(*_pixels(action[:, :2], size).T, ".", color="white", markersize=2.0, alpha=0.8)
         axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5))
-    return Drawn(figure, caption("clicks", samples=SAMPLES, scenes=2 * COLUMNS))
+    return Drawn(figure, caption("clicks", samples=SAMPLES, scenes=2 * CLICK_COLUMNS))
 
 
 def deformation(world: WorldModel, _: Path) -> Drawn:
@@ -80,14 +80,14 @@ def deformation(world: WorldModel, _: Path) -> Drawn:
 def behaviour(world: WorldModel, _: Path) -> Drawn:
     """Draw an episode of random play and one of curious play, from the same scene, for two scenes."""
     rows = [_episode(actor, jax.random.key(seed)) for seed in (3, 4) for actor in (world.without_policy(), world)]
-    return Drawn(picture_grid(rows, 1.2, ["random", "curious"] * 2)[0], caption("behaviour", steps=STEPS))
+    return Drawn(picture_grid(rows, 1.2, ["random", "curious"] * 2)[0], caption("behaviour", steps=EPISODE_STEPS))
 
 
 def emergence(_: WorldModel, results: Path) -> Drawn:
     """Draw curiosity emerging, and what it does for imagination; a run that has not been made is left out."""
     logs = {file: rows for file in RUNS if (rows := read_log(results, file))}
-    if CURIOUS not in logs:
-        raise FileNotFoundError(f"There is no {results / CURIOUS}: this figure is drawn from it.")
+    if CURIOUS_LOG not in logs:
+        raise FileNotFoundError(f"There is no {results / CURIOUS_LOG}: this figure is drawn from it.")
     figure, grid = panels(3.1 * len(PANELS), 2.5, columns=len(PANELS))
     for axes, (metric, name) in zip(grid[0], PANELS.items(), strict=True):
         for file, rows in logs.items():
@@ -123,7 +123,7 @@ def _episode(world: WorldModel, key: Array) -> list[Frame]:
     env = exploration_env(world)
     frames = []
     state, image = env.reset(key)
-    for t in range(STEPS):
+    for t in range(EPISODE_STEPS):
         act_key, step_key = jax.random.split(jax.random.fold_in(key, t))
         action = world.propose(world.encode(np.asarray(image)[None])[0], act_key, 1)[0]
         frames.append(picture(env, state, 128, action))

@@ -34,8 +34,8 @@ _TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent), undefin
 CAPTIONS: Any = _TEMPLATES.get_template("captions.j2").module
 FRAME = "#888888"  # around pictures of scenes, which are black at their edges
 
-Picture = UInt8[np.ndarray, "H W 3"] | Float[np.ndarray, "H W 3"]
-Pictures = Sequence[Picture] | np.ndarray
+AnyPicture = UInt8[np.ndarray, "H W 3"] | Float[np.ndarray, "H W 3"]
+Pictures = Sequence[AnyPicture] | np.ndarray
 
 
 class Drawn(NamedTuple):
@@ -68,7 +68,7 @@ def exploration_env(world: WorldModel) -> Spriteworld:
     return env
 
 
-def show(axes: Axes, picture: Picture) -> None:
+def show(axes: Axes, picture: AnyPicture) -> None:
     """Show a picture of a scene: pixels are squares, no ticks, a thin frame."""
     if np.issubdtype(picture.dtype, np.floating):
         picture = np.clip(picture, 0.0, 1.0)

@@ -30,10 +30,10 @@ SERIES = {  # what was run, as `read_suite` calls it -> the colour and the label
     "solve-uniform": ("uniform", "COBRA, uniform proposals"),
 } | {kind: (name, LABELS[name]) for name, kind in BASELINES.items()}
 SPARSE_KINDS = {"solve-sparse": ("cobra", "value predictor"), "solve-sparse-reward": ("reward", "reward predictor")}
-POINTS = 60  # of an average curve
+CURVE_POINTS = 60  # of an average curve
 FIRST_STEP = 30  # at which `learning_curves` begins
 FRAMES = 5  # of `solving`, for each task and mode
-SIZE = 160  # of a frame, in pixels
+FRAME_SIZE = 160  # of a frame, in pixels
 FILM_FRAMES = 60  # of the film of a run, for each mode
 TRIES = 8  # episodes to look through for one that is long enough
 
@@ -210,7 +210,7 @@ def _bars(bars: Suite, log: bool) -> Figure:
             for axes, mode in zip(rows, MODES, strict=True):
                 values = [float(seed.success[mode]) for seed in result.seeds]
                 _bar(axes, place, width, found=result.success(mode), values=values, color=color)
-            _steps(last, place, width, result, color)
+            _steps_to_90(last, place, width, result, color)
     known = {task: result for by_task in reversed(bars.values()) for task, result in by_task.items()}
     for axes, mode in zip(rows, MODES, strict=True):
         _compared(axes, known, mode)
@@ -246,7 +246,7 @@ def _bar(
     return max([min(mean, most), high, *values])
 
 
-def _steps(axes: Axes, place: float, width: float, result: TaskResult, color: str) -> None:
+def _steps_to_90(axes: Axes, place: float, width: float, result: TaskResult, color: str) -> None:
     """Draw the steps to 90 %, in numbers too; where not all seeds got there, how many did and what success they had."""
     found = result.time_to_90("steps_to_90")
     counts = result.counts("steps_to_90")
@@ -286,7 +286,11 @@ def _budget(bars: Suite) -> dict[str, str]:
 
 def _curve(axes: Axes, result: TaskResult, color: str, name: str, first: int = 0) -> None:
     """Draw the interquartile mean over seeds and its interval; from step `first` on, if given, for a log axis."""
-    x = np.geomspace(first, max(result.steps, first), POINTS) if first else np.linspace(0, result.steps, POINTS)
+    x = (
+        np.geomspace(first, max(result.steps, first), CURVE_POINTS)
+        if first
+        else np.linspace(0, result.steps, CURVE_POINTS)
+    )
     curves = [success[np.searchsorted(ends, x, side="right") - 1] for ends, success in (s.curve for s in result.seeds)]
     points = np.stack(curves, axis=1)
     low, high = np.array([bootstrap_interval(point, draws=1000) for point in points], float).T
@@ -311,4 +315,4 @@ def _frames(agent: Agent, task: str, mode: str) -> list[Frame]:
     episode = next((each for each in played if len(each.actions) >= FRAMES - 1), played[-1])
     actions = [*episode.actions, None]
     chosen = np.linspace(0, len(actions) - 1, FRAMES).round().astype(int)
-    return [picture(env, episode.states[i], SIZE, actions[i]) for i in chosen]
+    return [picture(env, episode.states[i], FRAME_SIZE, actions[i]) for i in chosen]

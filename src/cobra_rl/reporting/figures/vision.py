@@ -16,23 +16,23 @@ from cobra_rl.reporting.films import colored_masks
 from cobra_rl.spriteworld import REWARDED, SUITE, render, state_from_sprites
 from cobra_rl.storage.files import read_json
 
-COLUMNS = 10  # scenes of `decomposition`
+DECOMPOSED = 10  # scenes of `decomposition`
 STEPS = np.linspace(-1.5, 1.5, 9)  # of a traversal
 LEAST = 0.1  # importance below which a latent has no label
 SCENES = 500  # that importance is measured on
-PARTS = {"thing": "objects", "pair": "pairs of objects"}  # of a reward predictor, as `latents_read` calls them
+REWARD_PARTS = {"thing": "objects", "pair": "pairs of objects"}  # of a reward predictor, as `latents_read` calls them
 
 
 def decomposition(world: WorldModel, _: Path) -> Drawn:
     """Draw scenes, where the attention sees slots, V_dec(V_enc(x)), and each slot's own reconstruction."""
-    images = fixed_scenes(exploration_env(world), COLUMNS, seed=TEST_SEED).images  # the first, not chosen
+    images = fixed_scenes(exploration_env(world), DECOMPOSED, seed=TEST_SEED).images  # the first, not chosen
     decoded = jax.device_get(world.decode(world.encode(images)))
     background = np.asarray(world.vision.background(world.masks(images)))
     rows = {"scene": images, "attention": colored_masks(world.vision, images), "reconstruction": decoded.image}
     for k in range(world.sizes.slots):
         name = f"slot {k} (background)" if (background == k).all() else f"slot {k}"
         rows[name] = decoded.components[:, k] * decoded.masks[:, k, :, :, None]
-    return Drawn(picture_grid(list(rows.values()), 0.72, list(rows))[0], caption("decomposition", scenes=COLUMNS))
+    return Drawn(picture_grid(list(rows.values()), 0.72, list(rows))[0], caption("decomposition", scenes=DECOMPOSED))
 
 
 def traversals(world: WorldModel, _: Path) -> Drawn:
@@ -67,9 +67,9 @@ def latents_read(_: WorldModel, results: Path) -> Drawn:
         raise FileNotFoundError(f"There is no {path}; benchmarks/experiments/latents_read.py makes it.")
     found = conform(dict[str, dict[str, float]], read_json(path).get("figures"), f"{path}, figures,")
     tasks = [task for task in REWARDED if task in found]
-    figure, grid = panels(9.0, 3.6, columns=len(PARTS), sharey=True)
+    figure, grid = panels(9.0, 3.6, columns=len(REWARD_PARTS), sharey=True)
     most = max(value for rows in found.values() for name, value in rows.items() if ": " in name)
-    for axes, (part, title) in zip(grid[0], PARTS.items(), strict=True):
+    for axes, (part, title) in zip(grid[0], REWARD_PARTS.items(), strict=True):
         names = [name for name in found[tasks[0]] if name.startswith(f"{part}: ")]
         norms = np.array([[found[task][name] for name in names] for task in tasks])
         axes.imshow(norms, cmap="Blues", vmin=0.0, vmax=most, aspect="auto")
