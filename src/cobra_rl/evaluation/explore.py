@@ -226,21 +226,24 @@ def _push_errors(
         yield slots, np.linalg.norm(place - truth, axis=1), images
 
 
-def push_scores(encoded: EncodedScenes, seed: int = 0) -> Scores:
-    """Score how well one noise-free push of a visible sprite in each scene is imagined, and one click on nothing.
+def push_scores(encoded: EncodedScenes, seed: int = 0, steps: int = 1) -> dict[str, float | list[float]]:
+    """Score how well noise-free pushes of a visible sprite in each scene are imagined, and one click on nothing.
 
     Args:
         encoded: The scenes; those without a visible sprite are left out.
         seed: The random seed of sprites and motions.
+        steps: How often the sprite is pushed along a line.
 
     Returns:
         In frame widths: `position_error` and `position_error_median` of the pushed sprites, `others_drift`, how far the
         other sprites move in imagination, and `empty_drift`, how far all sprites move after a click on nothing.
-        In squared pixels: the entries of `compare_errors` for the push.
+        In squared pixels: the entries of `compare_errors` for the push. `rollout_position_error` and
+        `rollout_pixel_error` have the mean after each step.
     """
     rng = np.random.default_rng(seed)
     encoded, sprite = _choose_sprites(encoded, rng)
-    imagined, distance, images = next(_push_errors(encoded, sprite, rng))
+    pushes = list(itertools.islice(_push_errors(encoded, sprite, rng), steps))
+    imagined, distance, images = pushes[0]
     beside = aim_clicks(encoded.scenes.labels, np.full(len(sprite), -1), rng)
     nothing = np.concatenate([beside, rng.random((len(sprite), 2))], axis=1)
     others = encoded.counted & (np.arange(encoded.counted.shape[1]) != sprite[:, None])
@@ -257,24 +260,10 @@ def push_scores(encoded: EncodedScenes, seed: int = 0) -> Scores:
         "others_drift": drift(imagined, others),
         "empty_drift": drift(np.asarray(encoded.world.imagine(encoded.slots, nothing).slots), encoded.counted),
         **compare_errors(encoded.world, encoded.slots, imagined, images=images),
-    }
-
-
-def rollout_scores(encoded: EncodedScenes, seed: int = 0) -> dict[str, list[float]]:
-    """Push a visible sprite of each scene along a line for 5 steps, and score how well this is imagined.
-
-    Args:
-        encoded: The scenes; those without a visible sprite are left out.
-        seed: The random seed of sprites and motions.
-
-    Returns:
-        The mean `position_error`, in frame widths, and `pixel_error` after each step.
-    """
-    rng = np.random.default_rng(seed)
-    steps = list(itertools.islice(_push_errors(*_choose_sprites(encoded, rng), rng), ROLLOUT_STEPS))
-    return {
-        "position_error": [float(distance.mean()) for _, distance, _ in steps],
-        "pixel_error": [float(_pixel_errors(encoded.world, slots, images).mean()) for slots, _, images in steps],
+        "rollout_position_error": [float(distance.mean()) for _, distance, _ in pushes],
+        "rollout_pixel_error": [
+            float(_pixel_errors(encoded.world, slots, images).mean()) for slots, _, images in pushes
+        ],
     }
 
 
@@ -325,8 +314,8 @@ def error_correlation(encoded: EncodedScenes, curious: bool) -> tuple[float, flo
     errors = []
     for draw in (1, 2):
         keys = jax.random.split(jax.random.fold_in(key, draw), len(actions))
-        images = np.asarray(step_all(env, keys, states, actions=actions)[1])
-        errors.append(_pixel_errors(world, np.asarray(imagined.slots), images))
+        _, images = step_all(env, keys, states, actions=actions)
+        errors.append(_pixel_errors(world, np.asarray(imagined.slots), np.asarray(images)))
     ceiling = np.sqrt(max(np.corrcoef(*errors)[0, 1], 0.0))
     return float(np.corrcoef(np.asarray(imagined.error), errors[0])[0, 1]), float(ceiling)
 
@@ -411,12 +400,11 @@ def evaluate_explore(
         **policy_scores(proposals, data, encoded.counted),
         "hit_rate_uniform": policy_scores(uniform, data, encoded.counted)["hit_rate"],
         **_deformations(world, encoded.slots, key),
-        **push_scores(encoded, seed),
+        **push_scores(encoded, seed, ROLLOUT_STEPS),
     }
     for ending, curious in (("", True), ("_uniform", False)):
         found, ceiling = error_correlation(encoded, curious)
         scores |= {f"error_correlation{ending}": found, f"error_correlation_ceiling{ending}": ceiling}
-    scores |= {f"rollout_{name}": values for name, values in rollout_scores(encoded, seed).items()}
     return scores | {"scenes": float(scenes)}
 
 

@@ -51,13 +51,12 @@ def adjusted_rand_index(overlap: Overlap) -> Float[np.ndarray, " B"]:
     def pairs(counts: np.ndarray) -> np.ndarray:
         return (counts * (counts - 1) / 2).reshape(len(overlap), -1).sum(axis=1)
 
-    together = pairs(overlap)
     in_truth = pairs(overlap.sum(axis=2))
     in_guess = pairs(overlap.sum(axis=1))
     expected = in_truth * in_guess / np.maximum(pairs(overlap.sum(axis=(1, 2))), 1)
     most = (in_truth + in_guess) / 2
     same = most == expected  # only where both labellings are one cluster, or all clusters are single points
-    return np.where(same, 1.0, (together - expected) / np.where(same, 1.0, most - expected))
+    return np.where(same, 1.0, (pairs(overlap) - expected) / np.where(same, 1.0, most - expected))
 
 
 def foreground_ari(overlap: Overlap) -> Float[np.ndarray, " B"]:

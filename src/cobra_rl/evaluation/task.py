@@ -59,7 +59,7 @@ class Turn(NamedTuple):
 
 
 def play_episodes(
-    policy: Policy, params: Any, env: Environment, *, episodes: int, seed: int, most_lost: int | None = None
+    policy: Policy, params: Any, env: Environment, *, episodes: int, seed: int, most_lost: float = math.inf
 ) -> Results:
     """Play episodes, each to its end; what happens in one depends on `seed`, and not on how many are played.
 
@@ -69,7 +69,7 @@ def play_episodes(
         env: The environment.
         episodes: E, the number of episodes.
         seed: The random seed of scenes, noise and policy.
-        most_lost: Stop as soon as more episodes than this have failed; None plays all.
+        most_lost: Stop as soon as more episodes than this have failed; by default all are played.
 
     Returns:
         For each episode, or for those that ended if it stopped before, whether it succeeded, the reward of its last
@@ -77,7 +77,6 @@ def play_episodes(
     """
     results = Results(np.zeros(episodes, bool), np.zeros(episodes), np.zeros(episodes, int))
     over = np.zeros(episodes, bool)
-    most_lost = episodes if most_lost is None else most_lost
     turns = _turns(policy, params, env, seed=seed, limit=episodes)
     while not over.all() and np.sum(over & ~results.success) <= most_lost:
         turn = next(turns)

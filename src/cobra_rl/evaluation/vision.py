@@ -88,14 +88,12 @@ def fixed_scenes(env: Spriteworld, scenes: int = 256, min_sprites: int = 2, *, s
         raise ValueError(f"{env} has no scenes with {min_sprites} sprites; min_sprites is at most {env.spec.capacity}.")
     draw_states, draw_truth = _compiled_scenes(env)
     kept = []
-    count = 0
     key = jax.random.key(seed)
-    while count < scenes:
+    while sum(len(states.step) for states in kept) < scenes:
         key, draw_key = jax.random.split(key)
         states = jax.tree.map(np.asarray, draw_states(jax.random.split(draw_key, 20 * SCENE_BATCH)))
         enough = states.sprites.alive.sum(axis=1) >= min_sprites
         kept.append(jax.tree.map(lambda leaf, enough=enough: leaf[enough], states))
-        count += int(enough.sum())
     states = jax.tree.map(lambda *parts: np.concatenate(parts)[:scenes], *kept)
     images, labels, areas, uncropped_areas = in_batches(draw_truth, states)
     drawn = Scenes(images, labels.astype(np.int8), areas, uncropped_areas=uncropped_areas, sprites=states.sprites)

@@ -28,7 +28,6 @@ PAUSE = 3  # frames that the end of an episode is shown
 WATCHED = 4  # episodes that are played together where few are shown: the first is over sooner
 FILM_CAPTIONS = ("the scene, and what it does", "the slots that it sees", "what it imagines")  # of what `watch` films
 SLOTS = ("#262626", "#e69e00", "#57b5e8", "#009e73", "#f0e342", "#0073b3", "#d65e00", "#cc78a6")  # colours of slots
-Progress = Callable[[int, int], None]  # (frames that there are, frames that there will be) -> None
 
 
 def film(
@@ -66,7 +65,7 @@ def watch(
     *,
     seed: int,
     size: int,
-    progress: Progress = lambda done, total: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Frame]:
     """Film episodes one after the other, beside the slots that the agent sees and the scenes that it imagines.
 
@@ -108,8 +107,7 @@ def film_random(env: Environment, *, steps: int, seed: int, size: int, click_on_
         if click_on_sprites and isinstance(env, Spriteworld):
             sprite = jax.random.categorical(sprite_key, jnp.where(state.sprites.alive, 0.0, -jnp.inf))
             action = action.at[:2].set(state.sprites.position[sprite])
-        step = env.advance(step_key, state, action)
-        return auto_reset(env, reset_key, step), (state, action)
+        return auto_reset(env, reset_key, env.advance(step_key, state, action)), (state, action)
 
     @jax.jit
     def play(key):

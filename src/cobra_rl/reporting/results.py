@@ -17,14 +17,10 @@ as benchmarks; a researcher's own folder has the same layout as results/NAME.
 """
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
-
-import numpy as np
-from jaxtyping import Float
 
 from cobra_rl.bounds import Bounds, Checked, NonNegative, Seed, Share, conform
 from cobra_rl.evaluation.statistics import Exact, Summary, or_never, summary
@@ -48,7 +44,7 @@ BASELINES = {name: f"baseline-{name}" for name in LABELS if name != "cobra"}  # 
 
 Record = Mapping[str, Any]  # a file as JSON has it
 StepCount = Annotated[int, Bounds(0, 10**9)]
-Curve = dict[str, tuple[float, ...]]  # "steps" and "success"
+Curve = tuple[tuple[float, ...], tuple[float, ...]]  # steps from 0 on, and success of the last 30 training episodes
 ByMode = dict[str, Share]  # train, test
 
 Metrics = Mapping[str, float | Sequence[float] | None]  # None: does not exist there, such as FG-ARI of single sprites
@@ -134,33 +130,21 @@ class Evaluation(Checked):
 
 @dataclass(frozen=True)
 class SeedResult(Checked):
-    """The result of one seed. The last six fields exist only for training runs, not for `cobra evaluate`."""
+    """The result of one seed. The last four fields exist only for training runs, not for `cobra evaluate`."""
 
     seed: Seed
     success: ByMode  # share of greedy episodes
     normalised_reward: dict[str, float]  # by mode: 0 for a random policy, 1 for the bound; empty: not measured
     steps_to_90: StepCount | None = None  # None: never
     episodes_to_90: StepCount | None = None
-    ends: tuple[StepCount, ...] = ()  # the step at which each training episode ended
-    solved: tuple[bool, ...] = ()  # whether it succeeded
     steps_to_90_kept: StepCount | None = None  # from here on the greedy agent solved 90 % at every check
-    thinned: Curve | None = None  # instead of ends and solved: "steps", "success" of `curve`
+    curve: Curve = ((0.0,), (0.0,))  # the learning curve
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(self.ends) != len(self.solved):
-            raise ValueError(f"seed {self.seed} has {len(self.ends)} ends of episodes and {len(self.solved)} successes")
-        if self.thinned is not None:
-            steps, success = (self.thinned.get(name, (math.nan,)) for name in ("steps", "success"))
-            if len(steps) != len(success) or any(map(math.isnan, (*steps, *success))) or list(steps) != sorted(steps):
-                raise ValueError(f"the curve of seed {self.seed} must be steps that rise and a success for each")
-
-    @property
-    def curve(self) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
-        """The learning curve: environment steps from 0 on, and the success of the last 30 training episodes."""
-        if self.thinned is not None:
-            return np.array([0.0, *self.thinned["steps"]]), np.array([0.0, *self.thinned["success"]])
-        return np.array([0.0, *self.ends]), recent_success(self.solved)
+        steps, success = self.curve
+        if len(steps) != len(success) or list(steps) != sorted(steps):
+            raise ValueError(f"the curve of seed {self.seed} must be steps that rise and a success for each")
 
 
 @dataclass(frozen=True)
@@ -331,11 +315,17 @@ def _seed_result(seed: Record) -> SeedResult:
         normalised_reward={mode: seed[name] for mode in MODES if (name := f"normalised_reward_{mode}") in seed},
         steps_to_90=seed.get("steps_to_90"),
         episodes_to_90=seed.get("episodes_to_90"),
-        ends=tuple(seed.get("ends", ())),
-        solved=tuple(seed.get("success", ())),
         steps_to_90_kept=seed.get("steps_to_90_kept"),
-        thinned=conform(Curve | None, seed.get("curve"), "its curve"),
+        curve=_curve(seed),
     )
+
+
+def _curve(seed: Record) -> tuple[list[float], list[float]]:
+    """Return the learning curve of a seed, which has been thinned out where there are very many episodes."""
+    if thinned := seed.get("curve"):
+        return [0.0, *thinned["steps"]], [0.0, *thinned["success"]]
+    solved = conform(tuple[bool, ...], seed.get("success", ()), "its success")
+    return [0.0, *seed.get("ends", ())], recent_success(solved).tolist()
 
 
 def read_suite(results: Path) -> Suite:

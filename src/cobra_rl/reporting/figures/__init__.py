@@ -19,8 +19,22 @@ from cobra_rl.reporting.figures.tasks import (
 )
 from cobra_rl.reporting.figures.vision import decomposition, latents_read, traversals
 
-_OF_WORLDS = (decomposition, traversals, rollouts, rollout_sheet, clicks, deformation, behaviour)
-_OF_RESULTS = (emergence, performance, baselines, learning_curves, solving, sparse, ablation, latents_read)
-FIGURES: Mapping[str, DrawFigure] = {draw.__name__: draw for draw in (*_OF_WORLDS, *_OF_RESULTS)}
+FIGURES: Mapping[str, DrawFigure] = {
+    "decomposition": decomposition,
+    "traversals": traversals,
+    "rollouts": rollouts,
+    "rollout_sheet": rollout_sheet,
+    "clicks": clicks,
+    "deformation": deformation,
+    "behaviour": behaviour,
+    "emergence": emergence,
+    "performance": performance,
+    "baselines": baselines,
+    "learning_curves": learning_curves,
+    "solving": solving,
+    "sparse": sparse,
+    "ablation": ablation,
+    "latents_read": latents_read,
+}
 
 __all__ = ["FIGURES", "Agents", "DrawFigure", "Drawn", "agents_of", "solving", "write"]

@@ -30,8 +30,11 @@ COLORS = {
     "random": "#999999",
     "bound": "#009E73",
 }  # of agents, the same in all figures
-_TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined)
-CAPTIONS: Any = _TEMPLATES.get_template("captions.j2").module
+CAPTIONS: Any = (
+    Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined)
+    .get_template("captions.j2")
+    .module
+)
 FRAME = "#888888"  # around pictures of scenes, which are black at their edges
 
 AnyPicture = UInt8[np.ndarray, "H W 3"] | Float[np.ndarray, "H W 3"]

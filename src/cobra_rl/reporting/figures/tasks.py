@@ -291,8 +291,8 @@ def _curve(axes: Axes, result: TaskResult, color: str, name: str, first: int = 0
         if first
         else np.linspace(0, result.steps, CURVE_POINTS)
     )
-    curves = [success[np.searchsorted(ends, x, side="right") - 1] for ends, success in (s.curve for s in result.seeds)]
-    points = np.stack(curves, axis=1)
+    curves = [np.array(seed.curve) for seed in result.seeds]
+    points = np.stack([success[np.searchsorted(ends, x, side="right") - 1] for ends, success in curves], axis=1)
     low, high = np.array([bootstrap_interval(point, draws=1000) for point in points], float).T
     axes.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
     axes.plot(x, [float(interquartile_mean(point)) for point in points], color=color, label=name)
