@@ -226,7 +226,7 @@ def _push_errors(
         yield slots, np.linalg.norm(place - truth, axis=1), images
 
 
-def push_scores(encoded: EncodedScenes, seed: int = 0, steps: int = 1) -> dict[str, float | list[float]]:
+def push_scores(encoded: EncodedScenes, seed: int = 0, steps: int = 1) -> dict[str, Any]:
     """Score how well noise-free pushes of a visible sprite in each scene are imagined, and one click on nothing.
 
     Args:

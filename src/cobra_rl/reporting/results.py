@@ -320,12 +320,12 @@ def _seed_result(seed: Record) -> SeedResult:
     )
 
 
-def _curve(seed: Record) -> tuple[list[float], list[float]]:
+def _curve(seed: Record) -> tuple[tuple, tuple]:
     """Return the learning curve of a seed, which has been thinned out where there are very many episodes."""
     if thinned := seed.get("curve"):
-        return [0.0, *thinned["steps"]], [0.0, *thinned["success"]]
+        return (0.0, *thinned["steps"]), (0.0, *thinned["success"])
     solved = conform(tuple[bool, ...], seed.get("success", ()), "its success")
-    return [0.0, *seed.get("ends", ())], recent_success(solved).tolist()
+    return (0.0, *seed.get("ends", ())), tuple(recent_success(solved).tolist())
 
 
 def read_suite(results: Path) -> Suite:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -176,5 +177,5 @@ def _world_quality(name: str) -> str:
     return "\n".join(found) or "not measured"
 
 
-def _measured(metric: Metric, value: float | Sequence[float] | None) -> str:
+def _measured(metric: Metric, value: Any) -> str:
     return f"{metric.heading}: {metric_text(metric, value)}"

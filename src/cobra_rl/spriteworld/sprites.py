@@ -83,11 +83,12 @@ def _half_wedge(name: str) -> np.ndarray:
     n, _ = _SYMMETRY[name]
     tip = np.array([np.cos(np.pi / n), np.sin(np.pi / n)])  # unit vector along the wedge's other border
     inner = np.array([1.0, 0.0])
-    outline = np.array([inner, tip[0] * tip])  # of an n-gon: from a vertex to the middle of a side
-    if name.startswith("star"):  # inner vertices at radius 1, points at radius 2
-        outline = np.array([inner, 2 * tip])
-    elif name.startswith("spoke"):  # rectangles of height 1 on the sides of an n-gon
-        outline = np.array([inner, inner + tip, (1 + tip[0]) * tip])
+    outlines = {
+        "star": [inner, 2 * tip],  # inner vertices at radius 1, points at radius 2
+        "spoke": [inner, inner + tip, (1 + tip[0]) * tip],  # rectangles of height 1 on the sides of an n-gon
+    }
+    polygon = [inner, tip[0] * tip]  # from a vertex to the middle of a side
+    outline = np.array(outlines.get(name.partition("_")[0], polygon))
     x, y = outline.T
     area = 0.5 * float(np.sum(x[:-1] * y[1:] - x[1:] * y[:-1]))
     return outline / np.sqrt(2 * n * area)

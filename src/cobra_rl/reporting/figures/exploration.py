@@ -71,7 +71,7 @@ def deformation(world: WorldModel, _: Path) -> Drawn:
             show(axes, image if start == 0 else np.zeros_like(image))
             points = _pixels(deformed_grid(world, scene, start), size)
             for lines in (points, points.transpose(1, 0, 2)):
-                axes.add_collection(LineCollection(lines, colors="white", linewidths=0.5, alpha=0.7))
+                axes.add_collection(LineCollection(list(lines), colors="white", linewidths=0.5, alpha=0.7))
             axes.set(xlim=(-3, size + 2), ylim=(size + 2, -3), facecolor="black")
         row[0].set_ylabel(name)
     return Drawn(figure, caption("deformation"))

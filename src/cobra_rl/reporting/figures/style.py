@@ -76,8 +76,7 @@ def show(axes: Axes, picture: AnyPicture) -> None:
     if np.issubdtype(picture.dtype, np.floating):
         picture = np.clip(picture, 0.0, 1.0)
     axes.imshow(picture, interpolation="nearest")
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(xticks=[], yticks=[])
     axes.spines[:].set(visible=True, color=FRAME, linewidth=0.6)
 
 
