@@ -5,7 +5,6 @@ Each takes a world model and a folder of results and uses what it needs; a FileN
 
 from collections.abc import Mapping
 
-from cobra_rl.reporting.figures.exploration import behaviour, clicks, deformation, emergence, rollout_sheet, rollouts
 from cobra_rl.reporting.figures.style import DrawFigure, Drawn, write
 from cobra_rl.reporting.figures.tasks import (
     Agents,
@@ -17,7 +16,17 @@ from cobra_rl.reporting.figures.tasks import (
     solving,
     sparse,
 )
-from cobra_rl.reporting.figures.vision import decomposition, latents_read, traversals
+from cobra_rl.reporting.figures.worlds import (
+    behaviour,
+    clicks,
+    decomposition,
+    deformation,
+    emergence,
+    latents_read,
+    rollout_sheet,
+    rollouts,
+    traversals,
+)
 
 FIGURES: Mapping[str, DrawFigure] = {
     "decomposition": decomposition,
