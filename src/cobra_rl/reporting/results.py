@@ -320,12 +320,11 @@ def _seed_result(seed: Record) -> SeedResult:
     )
 
 
-def _curve(seed: Record) -> tuple[tuple, tuple]:
+def _curve(seed: Record) -> Curve:
     """Return the learning curve of a seed, which has been thinned out where there are very many episodes."""
-    if thinned := seed.get("curve"):
-        return (0.0, *thinned["steps"]), (0.0, *thinned["success"])
     solved = conform(tuple[bool, ...], seed.get("success", ()), "its success")
-    return (0.0, *seed.get("ends", ())), tuple(recent_success(solved).tolist())
+    curve = seed.get("curve") or {"steps": seed.get("ends", ()), "success": recent_success(solved)[1:].tolist()}
+    return conform(Curve, ((0.0, *curve["steps"]), (0.0, *curve["success"])), "its curve")
 
 
 def read_suite(results: Path) -> Suite:
