@@ -59,7 +59,7 @@ class Turn(NamedTuple):
 
 
 def play_episodes(
-    policy: Policy, params: Any, env: Environment, *, episodes: int, seed: int, most_lost: float = math.inf
+    policy: Policy, params: Any, env: Environment, *, episodes: int, seed: int, most_lost: int | float = math.inf
 ) -> Results:
     """Play episodes, each to its end; what happens in one depends on `seed`, and not on how many are played.
 

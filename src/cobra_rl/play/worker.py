@@ -1,10 +1,9 @@
-"""A session in a thread of its own: messages in, answers out, learning in between; it reports a crash and goes on."""
+"""A session beside the server, in a thread: messages in, answers out, learning in between; it survives its crashes."""
 
 import asyncio
 import time
 import traceback
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -39,34 +38,28 @@ class Worker:
     async def run(self) -> None:
         """Serve until nobody uses the session; after a crash, with a fresh one."""
         while self._crashes < MOST_CRASHES:
-            thread = ThreadPoolExecutor(1, "cobra-play")
             try:
-                return await self._serve(thread)
+                return await self._serve()
             except Exception as error:
                 traceback.print_exc()
                 self._crashes += 1
                 sentence = f"{type(error).__name__}: {error}"[:300]
                 await self._send({"type": "crashed", "message": sentence, "restarts": self._crashes < MOST_CRASHES})
-            finally:
-                thread.shutdown(wait=False)  # it ends after what it is doing
 
-    async def _serve(self, thread: ThreadPoolExecutor) -> None:
-        def compute(function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
-            return asyncio.get_running_loop().run_in_executor(thread, function, *arguments)
-
-        session = await compute(self._make_session)
+    async def _serve(self) -> None:
+        session = await asyncio.to_thread(self._make_session)
         parts = enumerate(session.prepare())
-        while (part := await compute(next, parts, None)) is not None:
+        while (part := await asyncio.to_thread(next, parts, None)) is not None:
             await self._send({"type": "preparing", "what": part[1], "done": part[0]})
-        await self._send(await compute(session.hello))
+        await self._send(await asyncio.to_thread(session.hello))
         while (seconds := self._last_message + self._idle_seconds - time.monotonic()) > 0.0:
             if session.busy and self._messages.empty():
-                if (progress := await compute(session.tick)) is not None:
+                if (progress := await asyncio.to_thread(session.tick)) is not None:
                     await self._send(progress)
                 continue
             with suppress(TimeoutError):
                 message = await asyncio.wait_for(self._messages.get(), seconds)
-                await self._send(await compute(_answer, session, message))
+                await self._send(await asyncio.to_thread(_answer, session, message))
                 self._crashes = 0
         await self._send({"type": "idle"})
 

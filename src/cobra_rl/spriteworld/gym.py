@@ -265,8 +265,7 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
         if len(seeds) != self.num_envs:
             raise ValueError(f"seed has {len(seeds)} entries for {self.num_envs} environments; pass one for each.")
         new = [_key_data(self.np_random.integers(2**31) if entry is None else entry) for entry in seeds]
-        kept = new if self._keys is None else list(self._keys)
-        self._keys = jnp.stack([fresh if here else old for fresh, old, here in zip(new, kept, chosen, strict=True)])
+        self._keys = jnp.stack(new) if self._keys is None else jnp.where(chosen[:, None], jnp.stack(new), self._keys)
 
 
 def _masked(info: Mapping[str, np.ndarray], where: np.ndarray) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import io
-import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -94,7 +93,7 @@ def picture_grid(rows: Sequence[Pictures], side: float, labels: Sequence[str] = 
     """Show rows of pictures, `side` inches each, with labels to their left; return the figure and its axes [R, C]."""
     figure = Figure(figsize=(side * len(rows[0]), side * len(rows)))
     grid = figure.subplots(len(rows), len(rows[0]), gridspec_kw=TIGHT)
-    for axes, picture in zip(grid.flat, itertools.chain(*rows), strict=True):
+    for axes, picture in zip(grid.flat, [picture for row in rows for picture in row], strict=True):
         show(axes, picture)
     for axes, text in zip(grid[:, 0], labels, strict=False):
         label(axes, text)
