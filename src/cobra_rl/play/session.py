@@ -174,9 +174,7 @@ class Session:
 
     def current_agent(self) -> LoadedAgent | None:
         """Return the agent that is chosen, as it is now: one that is being taught changes with each step."""
-        if self.agent != "taught" or self.learner is None:
-            return self._loaded
-        return self.learner.agent
+        return self.learner.agent if self.learner and self.agent == "taught" else self._loaded
 
     def _summary(self, learner: GoalLearner | JudgedLearner) -> Answer:
         reward = float(inspection.expected_reward(learner.reward_head, self.stage.slots))

@@ -243,9 +243,7 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
 
     def _mask(self, options: dict[str, Any] | None) -> np.ndarray:
         """Return which environments a reset is for: `options["reset_mask"]`, by default all."""
-        if not isinstance(options, Mapping) or "reset_mask" not in options:
-            return np.ones(self.num_envs, bool)
-        mask = options["reset_mask"]
+        mask = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
         if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,) or not mask.any():
             raise ValueError(
                 f"reset_mask is {shown(mask)}; it must be a NumPy array of {self.num_envs} booleans, "
