@@ -6,16 +6,7 @@ Each takes a world model and a folder of results and uses what it needs; a FileN
 from collections.abc import Mapping
 
 from cobra_rl.reporting.figures.style import DrawFigure, Drawn, write
-from cobra_rl.reporting.figures.tasks import (
-    Agents,
-    ablation,
-    agents_of,
-    baselines,
-    learning_curves,
-    performance,
-    solving,
-    sparse,
-)
+from cobra_rl.reporting.figures.tasks import Agents, agents_of, bars_of, learning_curves, solving, sparse
 from cobra_rl.reporting.figures.worlds import (
     behaviour,
     clicks,
@@ -37,12 +28,12 @@ FIGURES: Mapping[str, DrawFigure] = {
     "deformation": deformation,
     "behaviour": behaviour,
     "emergence": emergence,
-    "performance": performance,
-    "baselines": baselines,
+    "performance": bars_of("performance"),
+    "baselines": bars_of("baselines"),
     "learning_curves": learning_curves,
     "solving": solving,
     "sparse": sparse,
-    "ablation": ablation,
+    "ablation": bars_of("ablation"),
     "latents_read": latents_read,
 }
 

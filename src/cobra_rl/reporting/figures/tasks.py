@@ -5,6 +5,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,7 +15,7 @@ from matplotlib.patches import Patch
 from cobra_rl.evaluation.statistics import Summary, bootstrap_interval, count, interquartile_mean, percent, span
 from cobra_rl.evaluation.task import REFERENCES, SIDE_BY_SIDE, WINDOW, episodes
 from cobra_rl.models.world import WorldModel
-from cobra_rl.reporting.figures.style import COLORS, Drawn, caption, label, panels, show, write
+from cobra_rl.reporting.figures.style import COLORS, DrawFigure, Drawn, caption, label, panels, show, write
 from cobra_rl.reporting.films import Frame, beside, film, picture, save_gif
 from cobra_rl.reporting.results import BASELINES, LABELS, Record, Suite, TaskResult, is_of, read_suite, task_result
 from cobra_rl.runs.agent import Agent
@@ -29,6 +30,20 @@ SERIES = {  # what was run, as `read_suite` calls it -> the colour and the label
     "solve": ("cobra", LABELS["cobra"]),
     "solve-uniform": ("uniform", "COBRA, uniform proposals"),
 } | {kind: (name, LABELS[name]) for name, kind in BASELINES.items()}
+_IN_THE_PAPER = ("solve", BASELINES["mpo_handheld"], BASELINES["mpo_raw"])
+BARS: dict[str, dict[str, Any]] = {  # figure -> the arguments of `read_kinds`
+    "performance": {"kinds": _IN_THE_PAPER, "needed": _IN_THE_PAPER, "command": "cobra solve"},
+    "baselines": {
+        "kinds": ("solve", *BASELINES.values()),
+        "needed": tuple(BASELINES.values()),
+        "command": "cobra baseline",
+    },
+    "ablation": {
+        "kinds": ("solve", "solve-uniform"),
+        "needed": ("solve-uniform",),
+        "command": "cobra solve --no-exploration-policy",
+    },
+}
 SPARSE_KINDS = {"solve-sparse": ("cobra", "value predictor"), "solve-sparse-reward": ("reward", "reward predictor")}
 CURVE_POINTS = 60  # of an average curve
 FIRST_STEP = 30  # at which `learning_curves` begins
@@ -41,30 +56,15 @@ TRIES = 8  # episodes to look through for one that is long enough
 Agents = Callable[[str], Agent]  # loads the agent of a task
 
 
-def performance(_: WorldModel, results: Path) -> Drawn:
-    """Draw COBRA, and MPO handheld and raw if their results exist."""
-    kinds = ("solve", BASELINES["mpo_handheld"], BASELINES["mpo_raw"])
-    bars = read_kinds(results, kinds, needed=kinds, command="cobra solve")
-    return Drawn(_bars(bars, log=True), caption("performance", **_budget(bars)))
+def bars_of(name: str) -> DrawFigure:
+    """Return what draws one of the figures `BARS`."""
 
+    def draw(_: WorldModel, results: Path) -> Drawn:
+        bars = read_kinds(results, **BARS[name])
+        ratios = {"ratios": replay_ratios(bars)} if name == "baselines" else {}
+        return Drawn(_bars(bars, log=name != "ablation"), caption(name, **_budget(bars), **ratios))
 
-def baselines(_: WorldModel, results: Path) -> Drawn:
-    """Draw COBRA beside all four baselines, or those whose results exist."""
-    bars = read_baselines(results)
-    return Drawn(_bars(bars, log=True), caption("baselines", **_budget(bars), ratios=replay_ratios(bars)))
-
-
-def ablation(_: WorldModel, results: Path) -> Drawn:
-    """Draw COBRA with and without the exploration policy at task time."""
-    kinds = ("solve", "solve-uniform")
-    bars = read_kinds(results, kinds, needed=kinds[1:], command="cobra solve --no-exploration-policy")
-    return Drawn(_bars(bars, log=False), caption("ablation", **_budget(bars)))
-
-
-def read_baselines(results: Path) -> Suite:
-    """Read the results of COBRA and of the baselines; a FileNotFoundError if there is none of a baseline."""
-    known = BASELINES.values()
-    return read_kinds(results, ("solve", *known), needed=tuple(known), command="cobra baseline")
+    return draw
 
 
 def read_kinds(results: Path, kinds: Sequence[str], *, needed: Sequence[str], command: str) -> Suite:
@@ -142,7 +142,7 @@ def learning_curve(result: TaskResult) -> Drawn:
 
 def learning_curves(_: WorldModel, results: Path) -> Drawn:
     """Draw a panel for each task: COBRA and the baselines whose results exist, on a logarithmic axis of steps."""
-    found = read_baselines(results)
+    found = read_kinds(results, **BARS["baselines"])
     most = max(result.steps for by_task in found.values() for result in by_task.values())
     figure, grid = panels(10.0, 5.4, 2, 3, sharex=True, sharey=True)
     for axes, task in zip(grid.flat, REWARDED, strict=True):
