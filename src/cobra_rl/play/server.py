@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -125,7 +124,7 @@ class Pages:
             await websocket.close(1013)
             return
 
-        async def send(answer: dict[str, Any]) -> None:
+        async def send(answer: dict) -> None:
             with GONE:
                 await websocket.send_json(answer)
 

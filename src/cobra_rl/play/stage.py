@@ -15,7 +15,6 @@ from cobra_rl.config import COBRA
 from cobra_rl.models.world import WorldModel
 from cobra_rl.play import inspection
 from cobra_rl.play.catalogue import LoadedAgent, RewardHead
-from cobra_rl.play.inspection import SceneSlots
 from cobra_rl.spriteworld import SHAPES, EnvState, NoReward, Sprites, Spriteworld, make, state_from_sprites
 
 CAPACITY = 8  # sprites that there is room for, so that all scenes compile to the same code
@@ -48,7 +47,7 @@ class SceneStage:
         return self._world if agent is None else agent.world
 
     @property
-    def slots(self) -> SceneSlots:
+    def slots(self) -> inspection.SceneSlots:
         """The scene as the agent sees it."""
         if self._slots is None:
             self._slots = self.world.encode(self.image[None])[0]
@@ -79,7 +78,7 @@ class SceneStage:
             "picture": inspection.to_base64(inspection.decode_scene(self.world, self.slots)[0]),
         }
 
-    def expected_reward(self, slots: SceneSlots) -> float | None:
+    def expected_reward(self, slots: inspection.SceneSlots) -> float | None:
         """Predict the reward of a scene, if the agent has a reward predictor."""
         head = self.reward_head
         return None if head is None else float(inspection.expected_reward(head, slots))
@@ -233,7 +232,7 @@ class SceneStage:
     def _show(self, factors: list[Factors]) -> None:
         self.factors = factors
         self.sprites = state_from_sprites(factors, CAPACITY).sprites
-        self._slots: SceneSlots | None = None
+        self._slots: inspection.SceneSlots | None = None
 
 
 def factors_of(sprites: Sprites) -> list[Factors]:

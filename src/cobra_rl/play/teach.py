@@ -22,9 +22,8 @@ from cobra_rl.environments import Problem
 from cobra_rl.evaluation.task import SIDE_BY_SIDE, WINDOW, play_episodes
 from cobra_rl.models.reward import Reward
 from cobra_rl.models.world import WorldModel
-from cobra_rl.play import inspection
 from cobra_rl.play.catalogue import LoadedAgent, RewardHead
-from cobra_rl.play.inspection import SceneSlots
+from cobra_rl.play.inspection import SceneSlots, plan
 from cobra_rl.runs.agent import Agent
 from cobra_rl.spriteworld import (
     MODES,
@@ -39,7 +38,6 @@ from cobra_rl.spriteworld import (
     Sum,
     hue_range,
 )
-from cobra_rl.spriteworld.scenes import Scene
 from cobra_rl.spriteworld.tasks import Task
 
 TEACHING = dataclasses.replace(COBRA["laptop"], memory=4000)
@@ -170,7 +168,7 @@ class JudgedLearner(PageLearner):
     def choose(self, slots: SceneSlots) -> list[float]:
         """Choose an action in a scene, now and then at random, and always before the first judgement."""
         epsilon = jnp.float32(TEACHING.epsilon if self.count else 1.0)
-        choice = inspection.plan(self.reward_head, self.world, slots, key=self._fresh_key(), epsilon=epsilon)
+        choice = plan(self.reward_head, self.world, slots, key=self._fresh_key(), epsilon=epsilon)
         self._before = (slots, np.asarray(choice.action).tolist())
         return self._before[1]
 
@@ -226,7 +224,7 @@ def _task(part: Part, several: bool) -> Task:
     return Clustering((hue_range(part["colour"]), hue_range(part["other"])))
 
 
-def _scene(sprites: Sequence[Mapping[str, Any]], recolour: bool) -> Scene:
+def _scene(sprites: Sequence[Mapping[str, Any]], recolour: bool) -> tuple[SpriteDistribution, ...]:
     """Describe scenes with these sprites, each anywhere."""
 
     def distribution(sprite: Mapping[str, Any]) -> SpriteDistribution:

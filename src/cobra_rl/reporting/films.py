@@ -18,9 +18,7 @@ from cobra_rl.evaluation.task import SIDE_BY_SIDE, episodes
 from cobra_rl.models.vision import VisionModel
 from cobra_rl.runs.agent import Agent
 from cobra_rl.runs.load import TrainedAgent
-from cobra_rl.spriteworld import Spriteworld, make, render
-from cobra_rl.spriteworld.base import Environment, auto_reset
-from cobra_rl.spriteworld.names import MODES, SUITE, TASKS
+from cobra_rl.spriteworld import MODES, SUITE, TASKS, Environment, Spriteworld, auto_reset, make, render
 from cobra_rl.storage.files import write_atomically
 
 Frame = UInt8[np.ndarray, "_ _ 3"]  # of any size

@@ -17,11 +17,8 @@ from gymnasium.vector.utils import batch_space
 from jax._src.xla_bridge import backends_are_initialized  # JAX has no public way to ask this
 
 from cobra_rl.bounds import Bounds, Seed, conform, shown
+from cobra_rl.spriteworld import EnvSpec, EnvState, Sprites, Spriteworld, TimeStep, make, render
 from cobra_rl.spriteworld.actions import check_action
-from cobra_rl.spriteworld.base import TimeStep
-from cobra_rl.spriteworld.env import EnvState, Spriteworld, make, render
-from cobra_rl.spriteworld.sprites import Sprites
-from cobra_rl.spriteworld.suite import EnvSpec
 
 RENDER_SIZE = 256
 AutoReset = Literal["next-step", "same-step", "disabled", "NextStep", "SameStep", "Disabled"]

@@ -5,7 +5,6 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -20,9 +19,7 @@ from cobra_rl.reporting.films import Frame, beside, film, picture, save_gif
 from cobra_rl.reporting.results import BASELINES, LABELS, Record, Suite, TaskResult, is_of, read_suite, task_result
 from cobra_rl.runs.agent import Agent
 from cobra_rl.runs.load import TrainedAgent
-from cobra_rl.spriteworld import make
-from cobra_rl.spriteworld.base import Environment
-from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE
+from cobra_rl.spriteworld import MODES, REWARDED, SUITE, Environment, make
 
 GREY = "#cccccc"  # bars of those that did not get there
 HEADINGS = {"train": "training mode", "test": "robustness mode"}
@@ -31,7 +28,7 @@ SERIES = {  # what was run, as `read_suite` calls it -> the colour and the label
     "solve-uniform": ("uniform", "COBRA, uniform proposals"),
 } | {kind: (name, LABELS[name]) for name, kind in BASELINES.items()}
 _IN_THE_PAPER = ("solve", BASELINES["mpo_handheld"], BASELINES["mpo_raw"])
-BARS: dict[str, dict[str, Any]] = {  # figure -> the arguments of `read_kinds`
+BARS: dict[str, dict] = {  # figure -> the arguments of `read_kinds`
     "performance": {"kinds": _IN_THE_PAPER, "needed": _IN_THE_PAPER, "command": "cobra solve"},
     "baselines": {
         "kinds": ("solve", *BASELINES.values()),

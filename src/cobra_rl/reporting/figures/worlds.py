@@ -4,7 +4,6 @@ import itertools
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from matplotlib.collections import LineCollection
@@ -193,7 +192,7 @@ def _example(world: WorldModel) -> tuple[Float[np.ndarray, "1 K M"], int]:
     size = world.sizes.image
     image = np.asarray(render(state_from_sprites([sprite]), size))[None]
     middle = int(0.45 * size)  # both the column and, from the top, the row of the sprite's centre
-    return np.array(world.encode(image)), int(jnp.argmax(world.masks(image)[0, :, middle, middle]))
+    return np.array(world.encode(image)), int(np.asarray(world.masks(image))[0, :, middle, middle].argmax())
 
 
 def deformed_grid(world: WorldModel, slots: Float[Array, "K M"], start: int) -> Float[np.ndarray, "L L 2"]:
