@@ -3,7 +3,6 @@
 An action of Spriteworld is a position click and a motion click, two dimensions each. Distances are in frame widths.
 """
 
-import functools
 import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -87,7 +86,7 @@ def push_sprites(env: Spriteworld, states: EnvState, action: Float[np.ndarray, "
     return step_all(noise_free(env), keys, states, actions=jnp.asarray(action, jnp.float32))
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@jax.jit(static_argnums=0)
 def step_all(env: Environment, keys: Key[Array, " B"], states: Any, *, actions: Any) -> tuple[Any, Array]:
     """Take a step in each of several scenes.
 

@@ -158,14 +158,14 @@ def _keys(key: PRNGKeyArray, episode: Int[Array, " E"], step: Int[Array, " E"]) 
     return jax.vmap(lambda number, t: jax.random.fold_in(jax.random.fold_in(key, number), t))(episode, step)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 2))
+@jax.jit(static_argnums=(0, 2))
 def _begin_episodes(env: Environment, key: PRNGKeyArray, count: int) -> RunningEpisodes:
     episode = jnp.arange(count)
     age = 0 * episode
     return RunningEpisodes(jax.vmap(env.initial)(_keys(key, episode, age)), episode, age)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@jax.jit(static_argnums=0)
 def _observe_episodes(
     env: Environment, running: RunningEpisodes, key: PRNGKeyArray
 ) -> tuple[UInt8[Array, "E H W 3"], Key[Array, " E"], Key[Array, " E"]]:
@@ -174,7 +174,7 @@ def _observe_episodes(
     return jax.vmap(env.draw)(running.states), act_keys, step_keys
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@jax.jit(static_argnums=0)
 def _step_episodes(
     env: Environment,
     running: RunningEpisodes,

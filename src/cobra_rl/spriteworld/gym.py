@@ -61,7 +61,7 @@ def _assemble(moving, fixed) -> EnvState:
     return EnvState(Sprites(position=position, **fixed), step)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@jax.jit(static_argnums=0)
 def _reset(core: Spriteworld, key_data):
     """Begin an episode: its key, what moves (positions and the number of the step), and what does not."""
     key, draw_key = jax.random.split(jax.random.wrap_key_data(key_data))
@@ -70,7 +70,7 @@ def _reset(core: Spriteworld, key_data):
     return jax.random.key_data(key), (fixed.pop("position"), state.step), fixed
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@jax.jit(static_argnums=0)
 def _step(core: Spriteworld, key_data, moving, *, fixed, action):
     """Take a step: what moves, and a vector (reward, terminated, truncated, success, moved)."""
     state = _assemble(moving, fixed)
@@ -80,7 +80,7 @@ def _step(core: Spriteworld, key_data, moving, *, fixed, action):
     return (after.sprites.position, after.step), summary
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@jax.jit(static_argnums=0)
 def _draw(core: Spriteworld, moving, fixed):
     return core.draw(_assemble(moving, fixed))
 
