@@ -3,7 +3,6 @@
 An action of Spriteworld is a position click and a motion click, two dimensions each. Distances are in frame widths.
 """
 
-import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -170,13 +169,6 @@ def encode_scenes(world: WorldModel, env: Spriteworld, scenes: Scenes) -> Encode
     )
 
 
-def _choose_sprites(encoded: EncodedScenes, rng: np.random.Generator) -> tuple[EncodedScenes, SpriteIndex]:
-    """Keep the scenes with a visible sprite, and choose one of each."""
-    some = encoded.counted.any(axis=1)
-    kept = EncodedScenes(*encoded[:3], *jax.tree.map(lambda leaf: leaf[some], encoded[3:]))
-    return kept, np.array([rng.choice(np.nonzero(row)[0]) for row in kept.counted])
-
-
 def roll_out(
     world: WorldModel,
     env: Spriteworld,
@@ -185,6 +177,7 @@ def roll_out(
     slots: BatchSlots,
     sprite: SpriteIndex,
     motion: Float[np.ndarray, "B 2"],
+    steps: int,
 ) -> Iterator[tuple[BatchSlots, Float[np.ndarray, "B 2"], SceneImages]]:
     """Push a sprite of each scene along a line, without motion noise, while T imagines it from its own predictions.
 
@@ -195,15 +188,16 @@ def roll_out(
         slots: Their slots.
         sprite: The sprite of each scene to push; the click follows it.
         motion: The motion of each push, in [0, 1].
+        steps: The number of pushes.
 
     Yields:
-        For each step, without end, the imagined slots, where the pushed sprites truly are, and the true pictures.
+        For each step, the imagined slots, where the pushed sprites truly are, and the true pictures.
     """
     rows = np.arange(len(sprite))
     states = initial_states(scenes.sprites)
     click = aim_clicks(scenes.labels, sprite, np.random.default_rng(0))  # nothing is drawn from it
     before = np.asarray(states.sprites.position)[rows, sprite]
-    while True:
+    for _ in range(steps):
         action = np.concatenate([np.clip(click, 0.0, 1.0), motion], axis=1)
         states, images = push_sprites(env, states, action)
         slots = np.asarray(world.imagine(slots, action).slots)
@@ -211,18 +205,6 @@ def roll_out(
         yield slots, truth, np.asarray(images)
         click = click + truth - before  # it follows the sprite
         before = truth
-
-
-def _push_errors(
-    encoded: EncodedScenes, sprite: SpriteIndex, rng: np.random.Generator
-) -> Iterator[tuple[BatchSlots, np.ndarray, SceneImages]]:
-    """Roll out; yield with slots and pictures how far off the pushed sprites are in the imagined slots [B]."""
-    world, env, _, scenes, *_ = encoded
-    motion = rng.random((len(sprite), 2))
-    slot = encoded.slot[np.arange(len(sprite)), sprite]
-    for slots, truth, images in roll_out(world, env, scenes, slots=encoded.slots, sprite=sprite, motion=motion):
-        place = encoded.probe(slots[np.arange(len(slots)), slot])
-        yield slots, np.linalg.norm(place - truth, axis=1), images
 
 
 def push_scores(encoded: EncodedScenes, seed: int = 0, steps: int = 1) -> dict[str, Any]:
@@ -240,29 +222,34 @@ def push_scores(encoded: EncodedScenes, seed: int = 0, steps: int = 1) -> dict[s
         `rollout_pixel_error` have the mean after each step.
     """
     rng = np.random.default_rng(seed)
-    encoded, sprite = _choose_sprites(encoded, rng)
-    pushes = list(itertools.islice(_push_errors(encoded, sprite, rng), steps))
-    imagined, distance, images = pushes[0]
-    beside = aim_clicks(encoded.scenes.labels, np.full(len(sprite), -1), rng)
+    some = encoded.counted.any(axis=1)
+    encoded = EncodedScenes(*encoded[:3], *jax.tree.map(lambda leaf: leaf[some], encoded[3:]))
+    world, env, probe, scenes, slots, *_ = encoded
+    sprite = np.array([rng.choice(np.nonzero(row)[0]) for row in encoded.counted])
+    motion = rng.random((len(sprite), 2))
+    rows = np.arange(len(sprite))
+    pushed = encoded.slot[rows, sprite]
+    pushes = list(roll_out(world, env, scenes, slots=slots, sprite=sprite, motion=motion, steps=steps))
+    distances = [np.linalg.norm(probe(after[rows, pushed]) - truth, axis=1) for after, truth, _ in pushes]
+    imagined, _, images = pushes[0]
+    beside = aim_clicks(scenes.labels, np.full(len(sprite), -1), rng)
     nothing = np.concatenate([beside, rng.random((len(sprite), 2))], axis=1)
     others = encoded.counted & (np.arange(encoded.counted.shape[1]) != sprite[:, None])
 
     def drift(after: BatchSlots, sprites: Bool[np.ndarray, "B N"]) -> float:
         scene, which = np.nonzero(sprites)
         slot = encoded.slot[scene, which]
-        moved = encoded.probe(after[scene, slot]) - encoded.probe(encoded.slots[scene, slot])
+        moved = probe(after[scene, slot]) - probe(slots[scene, slot])
         return float(np.linalg.norm(moved, axis=1).mean()) if len(scene) else 0.0
 
     return {
-        "position_error": float(distance.mean()),
-        "position_error_median": float(np.median(distance)),
+        "position_error": float(distances[0].mean()),
+        "position_error_median": float(np.median(distances[0])),
         "others_drift": drift(imagined, others),
-        "empty_drift": drift(np.asarray(encoded.world.imagine(encoded.slots, nothing).slots), encoded.counted),
-        **compare_errors(encoded.world, encoded.slots, imagined, images=images),
-        "rollout_position_error": [float(distance.mean()) for _, distance, _ in pushes],
-        "rollout_pixel_error": [
-            float(_pixel_errors(encoded.world, slots, images).mean()) for slots, _, images in pushes
-        ],
+        "empty_drift": drift(np.asarray(world.imagine(slots, nothing).slots), encoded.counted),
+        **compare_errors(world, slots, imagined, images=images),
+        "rollout_position_error": [float(distance.mean()) for distance in distances],
+        "rollout_pixel_error": [float(_pixel_errors(world, after, images).mean()) for after, _, images in pushes],
     }
 
 

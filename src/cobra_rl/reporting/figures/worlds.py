@@ -1,6 +1,5 @@
 """Figures of a world model: what its slots hold, what it imagines and is curious about, and what tasks read of it."""
 
-import itertools
 from pathlib import Path
 
 import jax
@@ -253,7 +252,9 @@ def _roll(world: WorldModel, number: int) -> tuple[list[np.ndarray], list[np.nda
     towards = np.array([0.5, 0.5]) - start + 1e-3
     motion = 0.5 + SPEED / 0.25 * towards / np.abs(towards).max()
     slots = np.asarray(world.encode(scene.images))
-    steps = roll_out(world, exploration_env(world), scene, slots=slots, sprite=sprite, motion=motion[None])
-    after, _, pictures = zip(*itertools.islice(steps, PUSHES), strict=True)
+    steps = roll_out(
+        world, exploration_env(world), scene, slots=slots, sprite=sprite, motion=motion[None], steps=PUSHES
+    )
+    after, _, pictures = zip(*steps, strict=True)
     imagined = [np.asarray(world.decode(slots).image[0]) for slots in (slots, *after)]
     return [images[0] for images in (scene.images, *pictures)], imagined, start
