@@ -84,13 +84,12 @@ class Session:
 
     def on_agent(self, name: str, mode: str) -> Answer:
         """Choose the agent that is looked into and acts; it brings its environment along."""
-        loaded = None if name in ("none", "taught") else self.catalogue.load(name, mode)
         if name == "taught":
             self.stage.env = self._required_learner().env
+        self._loaded = None if name in ("none", "taught") else self.catalogue.load(name, mode)
         self.agent = name
-        self._loaded = loaded
-        if loaded is not None:
-            self.stage.enter(loaded.env, seed=0)
+        if self._loaded is not None:
+            self.stage.enter(self._loaded.env, seed=0)
         return {"type": "agent", "name": name, "max_steps": self.stage.env.max_steps, "scene": self.stage.scene()}
 
     def on_act(self) -> Answer:
@@ -118,7 +117,6 @@ class Session:
 
     def on_learn(self, on: bool) -> Answer:
         """Go on learning, or pause."""
-        self._required_learner()
         self.learning = on
         return self.progress()
 
