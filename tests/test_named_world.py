@@ -87,7 +87,7 @@ def test_a_world_that_is_dropped_in_is_known_everywhere(mine, tmp_path, capsys, 
         cli.main([*words, "--frames", "2", "--out", "film.gif"])
     cli.main(["evaluate", "run", "--episodes", "1"])
     catalogue = AgentCatalogue(load_world("mine"), "mine", tmp_path / "page")
-    assert catalogue.agents() == [f"shipped:{TASK}"]
+    assert list(catalogue.agents()) == [f"shipped:{TASK}"]
     assert catalogue.load(f"shipped:{TASK}", "train").world.sizes.slots == 3
 
     (mine / "README.md").write_text(CARD)

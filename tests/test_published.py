@@ -14,8 +14,7 @@ import scipy.stats
 from benchmarks.tools.markdown import reached, reached_briefly, spread, task_row
 from benchmarks.tools.results import BLOCK, PAGES, pages
 from cobra_rl.evaluation.statistics import exact, interquartile_mean
-from cobra_rl.reporting.results import read_suite, read_task, results_of
-from cobra_rl.reporting.task_results import BASELINES
+from cobra_rl.reporting.results import BASELINES, read_suite, read_task, results_of
 from cobra_rl.spriteworld.names import REWARDED
 
 ROOT = Path(__file__).parents[1]

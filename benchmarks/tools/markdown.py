@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cobra_rl.evaluation.statistics import Values, count, count_summary, interquartile_mean, or_never, percent
-from cobra_rl.reporting.results import Metric, Metrics
-from cobra_rl.reporting.tables import COMPARED, KEPT, SOON, bound, shown, texts
-from cobra_rl.reporting.task_results import LABELS, TaskResult
+from cobra_rl.reporting.results import LABELS, Metric, Metrics, TaskResult
+from cobra_rl.reporting.tables import COMPARED, KEPT, SOON, bound, metric_text, texts
 from cobra_rl.spriteworld.names import MODES
 
 
@@ -103,7 +102,7 @@ def metric_rows(metrics: Mapping[str, Metric], columns: Sequence[Metrics], targe
     """Write a row for each metric that any column has: its target, if asked for, and its value in each column."""
     measured = {name: metric for name, metric in metrics.items() if any(name in column for column in columns)}
     targets = {name: [bound(metric)] if target else [] for name, metric in measured.items()}
-    values = {name: [shown(metric, column.get(name)) for column in columns] for name, metric in measured.items()}
+    values = {name: [metric_text(metric, column.get(name)) for column in columns] for name, metric in measured.items()}
     return [row(metric.heading, *targets[name], *values[name]) for name, metric in measured.items()]
 
 

@@ -20,8 +20,19 @@ import jinja2
 
 from benchmarks.tools import markdown
 from cobra_rl.evaluation.statistics import Exact, count, count_summary, percent
-from cobra_rl.reporting.results import EXPLORE, VISION, read_explore, read_log, read_task, read_vision, results_of
-from cobra_rl.reporting.task_results import BASELINES, LABELS, TaskResult, task_result
+from cobra_rl.reporting.results import (
+    BASELINES,
+    EXPLORE,
+    LABELS,
+    VISION,
+    TaskResult,
+    read_explore,
+    read_log,
+    read_task,
+    read_vision,
+    results_of,
+    task_result,
+)
 from cobra_rl.runs.worlds import DEFAULT_WORLD
 from cobra_rl.spriteworld.names import REWARDED, TASKS
 

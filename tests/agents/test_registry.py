@@ -10,8 +10,8 @@ from PIL import Image
 from cobra_rl import Agent, cli
 from cobra_rl.play.catalogue import AgentCatalogue, GivenRun
 from cobra_rl.reporting.figures import tasks
+from cobra_rl.reporting.results import task_result
 from cobra_rl.reporting.runs import read_runs
-from cobra_rl.reporting.task_results import task_result
 from cobra_rl.runs import task as task_runs
 from cobra_rl.runs.load import learnt_seeds, load_agent
 from cobra_rl.runs.worlds import load_world

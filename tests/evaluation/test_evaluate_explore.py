@@ -8,8 +8,7 @@ import pytest
 from corridor import Corridor
 
 from cobra_rl.config import EXPLORE, VISION
-from cobra_rl.evaluation.explore import explore_scores, policy_scores
-from cobra_rl.evaluation.push_metrics import aim_clicks, initial_states, push_sprites
+from cobra_rl.evaluation.explore import aim_clicks, explore_scores, initial_states, policy_scores, push_sprites
 from cobra_rl.evaluation.vision import fixed_scenes
 from cobra_rl.models.world import WorldModel, make_exploration, make_transition, make_vision
 from cobra_rl.spriteworld import make

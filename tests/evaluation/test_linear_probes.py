@@ -4,7 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from cobra_rl.evaluation.linear_probes import empty_slot_scores, linear_scores
+from cobra_rl.evaluation.probes import linear_scores
+from cobra_rl.evaluation.segmentation import empty_slot_scores
 from cobra_rl.spriteworld import make
 
 

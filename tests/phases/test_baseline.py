@@ -27,8 +27,8 @@ from cobra_rl.phases.task import TaskPhase
 from cobra_rl.play import inspection
 from cobra_rl.play.catalogue import AgentCatalogue, GivenRun
 from cobra_rl.reporting.figures import tasks
+from cobra_rl.reporting.results import task_result
 from cobra_rl.reporting.runs import read_runs
-from cobra_rl.reporting.task_results import task_result
 from cobra_rl.runs import task as task_runs
 from cobra_rl.runs.folder import OtherRun
 from cobra_rl.runs.load import OtherAgent, learnt_seeds, load_agent

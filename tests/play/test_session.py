@@ -14,8 +14,7 @@ from cobra_rl.play import inspection, protocol
 from cobra_rl.play.catalogue import AgentCatalogue, LoadedAgent
 from cobra_rl.play.session import Session
 from cobra_rl.play.stage import factors_of
-from cobra_rl.play.tasks import task_spec
-from cobra_rl.play.teach import judgement_of, reward_of
+from cobra_rl.play.teach import judgement_of, reward_of, task_spec
 from cobra_rl.runs.worlds import load_world
 from cobra_rl.spriteworld import Clustering, FarApart, FindGoal, NoReward, Spriteworld, Sum, env_spec
 from cobra_rl.spriteworld.source import python_source

@@ -18,10 +18,9 @@ from cobra_rl.config import COBRA as TASK_PRESETS
 from cobra_rl.environments import Problem
 from cobra_rl.evaluation.vision import TEST_SEED, fixed_scenes
 from cobra_rl.models.world import WorldModel
-from cobra_rl.reporting.figures import FIGURES, bars, tasks, vision, write
-from cobra_rl.reporting.figures.exploration import LEVELS, deformed_grid
+from cobra_rl.reporting.figures import FIGURES, tasks, worlds, write
 from cobra_rl.reporting.figures.style import exploration_env
-from cobra_rl.reporting.figures.vision import STEPS, _example
+from cobra_rl.reporting.figures.worlds import LEVELS, STEPS, _example, deformed_grid
 from cobra_rl.reporting.page.page import build
 from cobra_rl.reporting.results import results_of
 from cobra_rl.runs.agent import Agent
@@ -49,8 +48,8 @@ DRAWN = [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for 
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_figure_and_its_caption_are_written(name, world, tmp_path, monkeypatch):
-    monkeypatch.setattr(vision, "SCENES", 50)  # labels need not be exact here
-    monkeypatch.setattr(vision, "fit_probes", functools.partial(vision.fit_probes, steps=100))
+    monkeypatch.setattr(worlds, "SCENES", 50)  # labels need not be exact here
+    monkeypatch.setattr(worlds, "fit_probes", functools.partial(worlds.fit_probes, steps=100))
     options = {}
     if name == "solving":
         monkeypatch.setattr(tasks, "REWARDED", ("goal_finding_new_shape",))  # others are alike
@@ -109,7 +108,7 @@ def test_bars_of_model_free_agents_say_who_did_not_get_there(name, beside, debug
     texts = [text.get_text() for axes in drawn.figure.axes for text in axes.texts]
     assert "0 of 2\n28%" in texts
     assert "8020" in texts
-    grey = [bar for bar in drawn.figure.axes[-1].patches if bar.get_facecolor()[:3] == to_rgb(bars.GREY)]
+    grey = [bar for bar in drawn.figure.axes[-1].patches if bar.get_facecolor()[:3] == to_rgb(tasks.GREY)]
     assert [bar.get_height() for bar in grey] == [200_000]
     assert [text.get_text() for text in drawn.figure.legends[0].get_texts()] == ["COBRA", "MPO handheld", "MPO raw"]
     assert "200,000 (MPO raw)" in drawn.caption

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cobra_rl.reporting.worlds import print_worlds
+from cobra_rl.reporting.tables import print_worlds
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Probes that read the factors of a sprite from its slot, and how disentangled the latents are.
 
-Position is read by ridge regression. Hue, saturation, shape and angle are read by small MLPs, one for each factor.
+Position is read by ridge regression. Hue, saturation, shape and angle are read by small MLPs, one for each factor; hue
+and shape also by linear least squares.
 Axes: S sprites of many scenes (one `Sprites`), each with the slot matched to it, M latents, F factors.
 """
 
@@ -28,6 +29,7 @@ LEARNING_RATE = 3e-3
 SHUFFLES = 5  # permutations of each latent, for its importance
 
 SpriteSlots = Float[np.ndarray, "S M"]  # one slot for each sprite
+Matched = tuple[Float[np.ndarray, "_ M"], Sprites]  # slots and the sprites that they are matched to
 Nets = dict[str, eqx.nn.MLP]
 
 
@@ -68,7 +70,7 @@ class Probes:
     nets: Nets  # read standardised slots
 
     def errors(self, slots: SpriteSlots, sprites: Sprites) -> dict[str, Float[np.ndarray, " S"]]:
-        """Measure the absolute error of each factor, sprite by sprite.
+        """Measure the absolute error of each of `PROBED_FACTORS`, sprite by sprite.
 
         Args:
             slots: The slots that the sprites are matched to.
@@ -143,6 +145,40 @@ def probe_scores(probes: Probes, slots: SpriteSlots, sprites: Sprites) -> dict[s
     }
 
 
+def linear_scores(fitted: Matched, tested: Matched) -> dict[str, float]:
+    """Measure how well linear least squares read hue, as a point on the circle, and shape, one-hot.
+
+    A reward predictor sees few scenes, and soon learns rewards that depend on the latents in a simple way.
+
+    Args:
+        fitted: The slots and sprites to fit on.
+        tested: The slots and sprites to test on.
+
+    Returns:
+        `hue_r2`, the R^2 of hue, and `shape_linear`, the accuracy of shape, or NaN if all sprites to fit on have the
+        same shape.
+    """
+    fit_slots, fit_sprites = fitted
+    slots, sprites = tested
+    mean = fit_slots.mean(axis=0)
+    std = fit_slots.std(axis=0) + 1e-6
+
+    def with_one(slots: np.ndarray) -> np.ndarray:
+        return np.concatenate([(slots - mean) / std, np.ones((len(slots), 1))], axis=1).astype(np.float64)
+
+    def read(target: np.ndarray) -> np.ndarray:
+        return with_one(slots) @ np.linalg.lstsq(with_one(fit_slots), target, rcond=None)[0]
+
+    hue = on_circle(np.asarray(sprites.color[:, 0]))
+    error = ((read(on_circle(np.asarray(fit_sprites.color[:, 0]))) - hue) ** 2).sum()
+    shapes = np.unique(fit_sprites.shape)
+    guess = shapes[read(np.asarray(fit_sprites.shape)[:, None] == shapes).argmax(axis=1)]
+    return {
+        "hue_r2": float(1.0 - error / ((hue - hue.mean(axis=0)) ** 2).sum()),
+        "shape_linear": float((guess == sprites.shape).mean()) if len(shapes) > 1 else float("nan"),
+    }
+
+
 def importances(probes: Probes, slots: SpriteSlots, sprites: Sprites, *, seed: int = 0) -> Float[np.ndarray, "M F"]:
     """Measure how much worse each factor is read when one latent is shuffled among the sprites.
 
@@ -161,8 +197,7 @@ def importances(probes: Probes, slots: SpriteSlots, sprites: Sprites, *, seed: i
     rng = np.random.default_rng(seed)
 
     def mean_errors(inputs: SpriteSlots) -> Float[np.ndarray, " F"]:
-        errors = probes.errors(inputs, sprites)
-        return np.array([_mean(errors[name]) for name in PROBED_FACTORS])
+        return np.array([_mean(error) for error in probes.errors(inputs, sprites).values()])
 
     def shuffled(latent: Bool[np.ndarray, " M"]) -> Float[np.ndarray, " F"]:
         mixed = (np.where(latent, slots[rng.permutation(len(slots))], slots) for _ in range(SHUFFLES))

@@ -14,6 +14,8 @@ from jaxtyping import Bool, Float, Int
 WHOLE = 0.8  # at least this share of a sprite's visible pixels in one slot, or it is split
 PURE = 0.8  # at least this share of the slot's foreground pixels its own, or the slot is shared
 
+EMPTY_PIXELS = 4  # a slot that wins fewer pixels than this is empty
+
 Overlap = Int[np.ndarray, "B rows K"]
 
 
@@ -49,13 +51,12 @@ def adjusted_rand_index(overlap: Overlap) -> Float[np.ndarray, " B"]:
     def pairs(counts: np.ndarray) -> np.ndarray:
         return (counts * (counts - 1) / 2).reshape(len(overlap), -1).sum(axis=1)
 
-    together = pairs(overlap)
     in_truth = pairs(overlap.sum(axis=2))
     in_guess = pairs(overlap.sum(axis=1))
     expected = in_truth * in_guess / np.maximum(pairs(overlap.sum(axis=(1, 2))), 1)
     most = (in_truth + in_guess) / 2
     same = most == expected  # only where both labellings are one cluster, or all clusters are single points
-    return np.where(same, 1.0, (together - expected) / np.where(same, 1.0, most - expected))
+    return np.where(same, 1.0, (pairs(overlap) - expected) / np.where(same, 1.0, most - expected))
 
 
 def foreground_ari(overlap: Overlap) -> Float[np.ndarray, " B"]:
@@ -118,3 +119,22 @@ def match_shares(found: Match) -> dict[str, float]:
     pure = found.pure[found.counted]
     shares = {"alone": whole & pure, "split": ~whole, "shared": whole & ~pure}
     return {name: float(share.mean()) if share.size else float("nan") for name, share in shares.items()}
+
+
+def empty_slot_scores(slots: Float[np.ndarray, "B K M"], overlap: Overlap) -> dict[str, float]:
+    """Measure how much slots vary that hold no object.
+
+    Args:
+        slots: The slots of B scenes.
+        overlap: How many pixels each sprite and the background have in each slot (see `count_overlap`).
+
+    Returns:
+        The standard deviation over scenes of the latent that varies most: `background_std` in the slot with most of the
+        background, `empty_std` in slots with fewer than 4 pixels, or NaN if there are none.
+    """
+    background = slots[np.arange(len(slots)), overlap[:, 0].argmax(axis=1)]
+    empty = slots[overlap.sum(axis=1) < EMPTY_PIXELS]
+    return {
+        "background_std": float(background.std(axis=0).max()),
+        "empty_std": float(empty.std(axis=0).max()) if len(empty) else float("nan"),
+    }

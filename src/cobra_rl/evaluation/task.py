@@ -59,7 +59,7 @@ class Turn(NamedTuple):
 
 
 def play_episodes(
-    policy: Policy, params: Any, env: Environment, *, episodes: int, seed: int, most_lost: int | None = None
+    policy: Policy, params: Any, env: Environment, *, episodes: int, seed: int, most_lost: int | float = math.inf
 ) -> Results:
     """Play episodes, each to its end; what happens in one depends on `seed`, and not on how many are played.
 
@@ -69,7 +69,7 @@ def play_episodes(
         env: The environment.
         episodes: E, the number of episodes.
         seed: The random seed of scenes, noise and policy.
-        most_lost: Stop as soon as more episodes than this have failed; None plays all.
+        most_lost: Stop as soon as more episodes than this have failed; by default all are played.
 
     Returns:
         For each episode, or for those that ended if it stopped before, whether it succeeded, the reward of its last
@@ -77,7 +77,6 @@ def play_episodes(
     """
     results = Results(np.zeros(episodes, bool), np.zeros(episodes), np.zeros(episodes, int))
     over = np.zeros(episodes, bool)
-    most_lost = episodes if most_lost is None else most_lost
     turns = _turns(policy, params, env, seed=seed, limit=episodes)
     while not over.all() and np.sum(over & ~results.success) <= most_lost:
         turn = next(turns)
@@ -159,14 +158,14 @@ def _keys(key: PRNGKeyArray, episode: Int[Array, " E"], step: Int[Array, " E"]) 
     return jax.vmap(lambda number, t: jax.random.fold_in(jax.random.fold_in(key, number), t))(episode, step)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 2))
+@jax.jit(static_argnums=(0, 2))
 def _begin_episodes(env: Environment, key: PRNGKeyArray, count: int) -> RunningEpisodes:
     episode = jnp.arange(count)
     age = 0 * episode
     return RunningEpisodes(jax.vmap(env.initial)(_keys(key, episode, age)), episode, age)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@jax.jit(static_argnums=0)
 def _observe_episodes(
     env: Environment, running: RunningEpisodes, key: PRNGKeyArray
 ) -> tuple[UInt8[Array, "E H W 3"], Key[Array, " E"], Key[Array, " E"]]:
@@ -175,7 +174,7 @@ def _observe_episodes(
     return jax.vmap(env.draw)(running.states), act_keys, step_keys
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@jax.jit(static_argnums=0)
 def _step_episodes(
     env: Environment,
     running: RunningEpisodes,
@@ -188,10 +187,10 @@ def _step_episodes(
     """Take a step: the episodes that go on or begin, the states after it, which episodes are over, and how."""
     states, episode, age = running
     step = jax.vmap(env.advance)(step_keys, states, actions)
-    outcome = Results(step.terminated, step.reward, age + 1)
     ended = step.done & (episode < limit)
     episode = jnp.where(ended, episode.max() + jnp.cumsum(ended), episode)
     states = jax.vmap(functools.partial(auto_reset, env))(_keys(key, episode, 0 * episode), step)
+    outcome = Results(step.terminated, step.reward, age + 1)
     return RunningEpisodes(states, episode, (age + 1) * ~step.done), step.state, step.done, outcome
 
 

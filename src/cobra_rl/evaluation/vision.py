@@ -11,9 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, UInt8
 
-from cobra_rl.evaluation.linear_probes import empty_slot_scores, linear_scores
-from cobra_rl.evaluation.probes import Probes, disentanglement, fit_probes, importances, probe_scores
-from cobra_rl.evaluation.segmentation import Match, count_overlap, foreground_ari, match, match_shares
+from cobra_rl.evaluation.probes import Probes, disentanglement, fit_probes, importances, linear_scores, probe_scores
+from cobra_rl.evaluation.segmentation import (
+    Match,
+    count_overlap,
+    empty_slot_scores,
+    foreground_ari,
+    match,
+    match_shares,
+)
 from cobra_rl.evaluation.task import random_policy, visited_states
 from cobra_rl.models.vision import Decoded, VisionModel
 from cobra_rl.models.world import WorldModel
@@ -82,14 +88,12 @@ def fixed_scenes(env: Spriteworld, scenes: int = 256, min_sprites: int = 2, *, s
         raise ValueError(f"{env} has no scenes with {min_sprites} sprites; min_sprites is at most {env.spec.capacity}.")
     draw_states, draw_truth = _compiled_scenes(env)
     kept = []
-    count = 0
     key = jax.random.key(seed)
-    while count < scenes:
+    while sum(len(states.step) for states in kept) < scenes:
         key, draw_key = jax.random.split(key)
         states = jax.tree.map(np.asarray, draw_states(jax.random.split(draw_key, 20 * SCENE_BATCH)))
         enough = states.sprites.alive.sum(axis=1) >= min_sprites
         kept.append(jax.tree.map(lambda leaf, enough=enough: leaf[enough], states))
-        count += int(enough.sum())
     states = jax.tree.map(lambda *parts: np.concatenate(parts)[:scenes], *kept)
     images, labels, areas, uncropped_areas = in_batches(draw_truth, states)
     drawn = Scenes(images, labels.astype(np.int8), areas, uncropped_areas=uncropped_areas, sprites=states.sprites)
@@ -135,17 +139,15 @@ def in_batches(function: Callable[[Any], Any], data: Any) -> Any:
 
 def segment_scenes(vision: Vision, scenes: Scenes) -> SegmentedScenes:
     """Run a vision module on all scenes."""
-    sprites = scenes.areas.shape[1]
 
     def overlap(labels: np.ndarray, masks: Array) -> np.ndarray:
         guess = np.asarray(masks).argmax(axis=1).reshape(len(labels), -1)
-        return count_overlap(labels.reshape(len(labels), -1), guess, sprites, masks.shape[1])
+        return count_overlap(labels.reshape(len(labels), -1), guess, scenes.areas.shape[1], masks.shape[1])
 
-    def segment_batch(batch: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, ...]:
+    def segment_batch(batch: tuple[np.ndarray, np.ndarray]) -> tuple[Any, ...]:
         images, labels = batch
         slots, decoded, mse = _reconstruct(vision, images)
-        attention = vision.masks(jnp.asarray(images))
-        return np.asarray(slots), overlap(labels, attention), overlap(labels, decoded.masks), mse
+        return slots, overlap(labels, vision.masks(jnp.asarray(images))), overlap(labels, decoded.masks), mse
 
     slots, attention, decoder, mse = in_batches(segment_batch, (scenes.images, scenes.labels))
     return SegmentedScenes(slots, attention, decoder, mse=mse, match=match(attention, scenes.areas))
@@ -296,6 +298,5 @@ def evaluate_suite(vision: Vision, scenes: int = 1000, task_scenes: int = 200) -
         results[f"{variant}/exploration/train"] = scores | slot_scores
         for task, mode in itertools.product(TASKS[1:], MODES):
             data, segmented, scores = _segment_and_score(vision, make(task, mode, variant), task_scenes)
-            read = probe_scores(probes, *matched_slots(segmented, data))
-            results[f"{variant}/{task}/{mode}"] = scores | read
+            results[f"{variant}/{task}/{mode}"] = scores | probe_scores(probes, *matched_slots(segmented, data))
     return results

@@ -52,25 +52,21 @@ class AgentCatalogue:
     runs: Path = Path("runs", "play")  # where agents are saved, and found by name
     given: Mapping[str, GivenRun] = field(default_factory=dict)  # further runs, by name
 
-    def runs_by_name(self) -> dict[str, GivenRun]:
-        """List the runs that the page may load: those in `runs`, and those given at the start."""
-        found = sorted(self.runs.iterdir()) if self.runs.is_dir() else []
-        return {path.name: GivenRun(path) for path in found if (path / "run.json").is_file()} | dict(self.given)
-
-    def agents(self) -> list[str]:
-        """List the agents that the page may choose."""
-        shipped = [f"shipped:{name}" for name in agents_in(self.world_folder)]
-        return shipped + [f"run:{name}" for name in self.runs_by_name()]
+    def agents(self) -> dict[str, GivenRun]:
+        """Return the agents that the page may choose, by name: of the world, in `runs`, and given at the start."""
+        shipped = {f"shipped:{name}": GivenRun(path) for name, path in agents_in(self.world_folder).items()}
+        saved = {f"run:{path.parent.name}": GivenRun(path.parent) for path in sorted(self.runs.glob("*/run.json"))}
+        return shipped | saved | {f"run:{name}": run for name, run in self.given.items()}
 
     def load(self, name: str, mode: str) -> LoadedAgent:
         """Load an agent by its name, with the environment that it learnt in; no other name leads anywhere.
 
         An agent without a reward predictor has no `reward_head`.
         """
-        if name not in self.agents():
+        given = self.agents().get(name)
+        if given is None:
             raise ValueError(f"There is no agent {name!r} here.")
-        kind, _, run = name.partition(":")
-        given = GivenRun(agents_in(self.world_folder)[run]) if kind == "shipped" else self.runs_by_name()[run]
+        run = name.partition(":")[2]
         folder = find_world(self.world_folder)
         learnt_with = task_settings(*given).world
         if learnt_with is not None and learnt_with.sha256 != world_sha256(folder):

@@ -20,7 +20,6 @@ from cobra_rl.models.world import WorldModel
 from cobra_rl.play.catalogue import RewardHead
 from cobra_rl.spriteworld.actions import select_move
 from cobra_rl.spriteworld.renderer import draw
-from cobra_rl.spriteworld.sprites import Sprites
 
 MAP_SIDE = 24  # G
 CURIOSITY_MOTIONS = ((0.9, 0.9), (0.9, 0.1), (0.1, 0.9), (0.1, 0.1))  # motions that curiosity is averaged over
@@ -40,14 +39,9 @@ class ImaginedPush(NamedTuple):
     error: Float[Array, ""]  # e_pred, squared pixels
 
 
-def encode_scene(world: WorldModel, sprites: Sprites) -> SceneSlots:
-    """Draw a scene and encode it."""
-    return world.encode(draw_scene(sprites, world.sizes.image)[None])[0]
-
-
-def slot_masks(world: WorldModel, sprites: Sprites) -> UInt8[np.ndarray, "K H W"]:
-    """Draw a scene and tell where the agent sees each slot."""
-    return to_bytes(world.masks(draw_scene(sprites, world.sizes.image)[None])[0])
+def slot_masks(world: WorldModel, image: UInt8[Array, "H W 3"]) -> UInt8[np.ndarray, "K H W"]:
+    """Tell where the agent sees each slot."""
+    return to_bytes(world.masks(image[None])[0])
 
 
 @eqx.filter_jit
@@ -63,11 +57,6 @@ def decode_scene(
     """Decode slots: the scene, and each slot's own picture, where it is seen."""
     image, components, masks = (np.asarray(part)[0] for part in world.decode(slots[None]))
     return to_bytes(image), to_bytes(components * masks[..., None])
-
-
-def squared_error(image: Float[Array, "H W 3"], truth: UInt8[Array, "H W 3"]) -> float:
-    """Compute ||V_dec(z) - x||^2 of a decoded picture, summed over pixels and colours."""
-    return float(np.sum((np.asarray(image) - np.asarray(truth) / 255.0) ** 2))
 
 
 def curiosity_map(world: WorldModel, slots: SceneSlots) -> Float[np.ndarray, "G G"]:

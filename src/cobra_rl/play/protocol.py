@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from cobra_rl.bounds import Bounds, Pattern, Share, conform
-from cobra_rl.spriteworld.names import MODES, TASKS, VARIANTS
-from cobra_rl.spriteworld.sprites import SHAPES
+from cobra_rl.spriteworld import MODES, SHAPES, TASKS, VARIANTS
 
 MAX_BYTES = 32_768  # of a message
 MOST_SPRITES = 6  # of a scene: as many as the agent has seen at once

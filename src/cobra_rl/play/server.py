@@ -6,14 +6,12 @@ messages are checked against the schema and limited in size and rate.
 
 import asyncio
 import contextlib
-import json
 import secrets
 import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -28,14 +26,14 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from cobra_rl.play import protocol
 from cobra_rl.play.catalogue import AgentCatalogue
 from cobra_rl.play.session import Session
-from cobra_rl.play.worker import IDLE_SECONDS, Worker
+from cobra_rl.play.worker import IDLE_SECONDS, SendAnswer, Worker
 
 STATIC = Path(__file__).parent / "static"
 HOST = "127.0.0.1"
 MOST_SESSIONS = 8
 RATE = 200.0  # messages a second of one page
 BURST = 400.0  # messages at once
-UNREAD = 256  # answers that a page may leave unread before it is no longer listened to
+GONE = contextlib.suppress(WebSocketDisconnect, RuntimeError)  # for what is sent to a page that may be gone
 HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -122,52 +120,36 @@ class Pages:
             return
         await websocket.accept()
         if len(self.workers) >= MOST_SESSIONS:
-            await websocket.send_text(json.dumps({"type": "full", "most": MOST_SESSIONS}))
+            await websocket.send_json({"type": "full", "most": MOST_SESSIONS})
             await websocket.close(1013)
             return
-        loop = asyncio.get_running_loop()
-        answers = asyncio.Queue[dict[str, Any]]()
 
-        def send(answer: dict[str, Any]) -> None:
-            if answer["type"] == "progress" and answers.qsize() > UNREAD:
-                return  # nobody reads it
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the server has stopped
-                loop.call_soon_threadsafe(answers.put_nowait, answer)
+        async def send(answer: dict) -> None:
+            with GONE:
+                await websocket.send_json(answer)
 
         worker = Worker(self.make_session, send, self.idle_seconds)
         self.workers.add(worker)
-        worker.start()
-        reading = asyncio.create_task(self._read(websocket, worker, answers))
+        tasks = [asyncio.create_task(worker.run()), asyncio.create_task(self._read(websocket, worker, send))]
         try:
-            with contextlib.suppress(WebSocketDisconnect, RuntimeError):  # the page is gone
-                await self._write(websocket, answers)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            with GONE:
+                await websocket.close()
         finally:
-            reading.cancel()
-            worker.close()
+            for task in tasks:
+                task.cancel()
             self.workers.discard(worker)
 
-    async def _read(self, websocket: WebSocket, worker: Worker, answers: asyncio.Queue) -> None:
+    async def _read(self, websocket: WebSocket, worker: Worker, send: SendAnswer) -> None:
         """Hand the page's messages to its session; what is not allowed is answered at once."""
         bucket = TokenBucket()
         while (received := await websocket.receive())["type"] == "websocket.receive":
             try:
                 if not bucket.take():
                     raise protocol.Refused("Too many messages at once; the rest is ignored.")
-                message = protocol.read(received.get("text") or received.get("bytes") or "")
-                if not worker.put(message):
-                    raise protocol.Refused("Too many questions wait for an answer; this one is ignored.")
+                worker.put(protocol.read(received.get("text") or received.get("bytes") or ""))
             except protocol.Refused as refused:
-                answers.put_nowait({"type": "error", "message": str(refused)})
-            while answers.qsize() > UNREAD:
-                await asyncio.sleep(0.05)
-        worker.close()
-        answers.put_nowait({"type": "end"})
-
-    async def _write(self, websocket: WebSocket, answers: asyncio.Queue) -> None:
-        """Send answers until the session ends."""
-        while (answer := await answers.get())["type"] != "end":
-            await websocket.send_text(json.dumps(answer))
-        await websocket.close()
+                await send({"type": "error", "message": str(refused)})
 
 
 def make_app(
@@ -207,9 +189,9 @@ def serve(catalogue: AgentCatalogue, port: int, ready: Callable[[str], None]) ->
             raise ValueError(f"Port {port} cannot be used ({error.strerror}); give another with --port.") from error
         listener.listen()
         port = listener.getsockname()[1]
-        app = make_app(lambda: Session(catalogue), token, port)
         config = uvicorn.Config(
-            app, log_level="warning", ws="websockets-sansio", ws_max_size=2**20, lifespan="off",
+            make_app(lambda: Session(catalogue), token, port),
+            log_level="warning", ws="websockets-sansio", ws_max_size=2**20, lifespan="off",
             timeout_graceful_shutdown=2, server_header=False,
         )  # fmt: skip
         ready(f"http://{HOST}:{port}/?token={token}")

@@ -10,8 +10,7 @@ from cobra_rl.models.reward import Reward
 from cobra_rl.play import inspection
 from cobra_rl.play.catalogue import AgentCatalogue, LoadedAgent
 from cobra_rl.play.stage import Answer, SceneStage, factors_of
-from cobra_rl.play.tasks import task_spec
-from cobra_rl.play.teach import GoalLearner, JudgedLearner, judgement_of
+from cobra_rl.play.teach import GoalLearner, JudgedLearner, judgement_of, task_spec
 from cobra_rl.spriteworld import EnvSpec, NoReward
 from cobra_rl.spriteworld.source import python_source
 from cobra_rl.spriteworld.sprites import SHAPES, VERTICES
@@ -64,7 +63,7 @@ class Session:
             "latents": world.vision.latent_names,
             "slider": inspection.LATENT_RANGE,
             "outlines": {name: VERTICES[index].round(4).tolist() for index, name in enumerate(SHAPES)},
-            "agents": self.catalogue.agents(),
+            "agents": list(self.catalogue.agents()),
             "scene": self.stage.scene(),
         }
 
@@ -85,13 +84,12 @@ class Session:
 
     def on_agent(self, name: str, mode: str) -> Answer:
         """Choose the agent that is looked into and acts; it brings its environment along."""
-        loaded = None if name in ("none", "taught") else self.catalogue.load(name, mode)
         if name == "taught":
             self.stage.env = self._required_learner().env
+        self._loaded = None if name in ("none", "taught") else self.catalogue.load(name, mode)
         self.agent = name
-        self._loaded = loaded
-        if loaded is not None:
-            self.stage.enter(loaded.env, seed=0)
+        if self._loaded is not None:
+            self.stage.enter(self._loaded.env, seed=0)
         return {"type": "agent", "name": name, "max_steps": self.stage.env.max_steps, "scene": self.stage.scene()}
 
     def on_act(self) -> Answer:
@@ -105,8 +103,8 @@ class Session:
             raise ValueError("Say first what is wanted: put a goal on the canvas, or add a rule.")
         wanted = parts if way == "goal" else []
         spec = task_spec(wanted, practice, self.stage.factors, chosen=self.stage.suite_env.spec)
-        agent = self.current_agent() if resume else None
-        return self._begin(way, spec, agent.reward_head.predictor if agent and agent.reward_head else None)
+        head = self.stage.reward_head if resume else None
+        return self._begin(way, spec, head and head.predictor)
 
     def on_forget(self) -> Answer:
         """Begin the same lesson with a fresh agent."""
@@ -119,14 +117,12 @@ class Session:
 
     def on_learn(self, on: bool) -> Answer:
         """Go on learning, or pause."""
-        self._required_learner()
         self.learning = on
         return self.progress()
 
     def on_try(self) -> Answer:
         """Let an agent that is taught by hand act, to be judged."""
-        action = self._required_judged_learner().choose(self.stage.slots)
-        return self.stage.on_push(action) | {"type": "tried"}
+        return self.stage.on_push(self._required_judged_learner().choose(self.stage.slots)) | {"type": "tried"}
 
     def on_judge(self, value: float) -> Answer:
         """Learn how good the present scene is; a fresh one follows if it is time."""
@@ -146,7 +142,7 @@ class Session:
         """Save the agent as a run folder."""
         folder = self.catalogue.runs / name
         self._required_learner().save(folder, self.catalogue.world_folder)
-        return {"type": "saved", "name": name, "folder": str(folder), "agents": self.catalogue.agents()}
+        return {"type": "saved", "name": name, "folder": str(folder), "agents": list(self.catalogue.agents())}
 
     def on_source(self) -> Answer:
         """Write the task as Python."""
@@ -176,13 +172,7 @@ class Session:
 
     def current_agent(self) -> LoadedAgent | None:
         """Return the agent that is chosen, as it is now: one that is being taught changes with each step."""
-        if self.agent != "taught" or self.learner is None:
-            return self._loaded
-        learner = self.learner
-        params = learner.cobra.params(self.catalogue.world, learner.state)
-        return LoadedAgent(
-            learner.env, self.catalogue.world, learner.cobra.policy, params=params, reward_head=learner.reward_head
-        )
+        return self.learner.agent if self.learner and self.agent == "taught" else self._loaded
 
     def _summary(self, learner: GoalLearner | JudgedLearner) -> Answer:
         reward = float(inspection.expected_reward(learner.reward_head, self.stage.slots))

@@ -9,13 +9,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, UInt8
 
 from cobra_rl.config import COBRA
 from cobra_rl.models.world import WorldModel
 from cobra_rl.play import inspection
-from cobra_rl.play.catalogue import LoadedAgent
-from cobra_rl.play.inspection import SceneSlots
+from cobra_rl.play.catalogue import LoadedAgent, RewardHead
 from cobra_rl.spriteworld import SHAPES, EnvState, NoReward, Sprites, Spriteworld, make, state_from_sprites
 
 CAPACITY = 8  # sprites that there is room for, so that all scenes compile to the same code
@@ -48,11 +47,22 @@ class SceneStage:
         return self._world if agent is None else agent.world
 
     @property
-    def slots(self) -> SceneSlots:
+    def slots(self) -> inspection.SceneSlots:
         """The scene as the agent sees it."""
         if self._slots is None:
-            self._slots = inspection.encode_scene(self.world, self.sprites)
+            self._slots = self.world.encode(self.image[None])[0]
         return self._slots
+
+    @property
+    def image(self) -> UInt8[Array, "H W 3"]:
+        """The scene as it is drawn for the agent."""
+        return inspection.draw_scene(self.sprites, self.world.sizes.image)
+
+    @property
+    def reward_head(self) -> RewardHead | None:
+        """What the agent that is chosen wants, if there is one that says so."""
+        agent = self._current_agent()
+        return agent and agent.reward_head
 
     def scene(self) -> Answer:
         """Tell all about the present scene."""
@@ -68,12 +78,10 @@ class SceneStage:
             "picture": inspection.to_base64(inspection.decode_scene(self.world, self.slots)[0]),
         }
 
-    def expected_reward(self, slots: SceneSlots) -> float | None:
+    def expected_reward(self, slots: inspection.SceneSlots) -> float | None:
         """Predict the reward of a scene, if the agent has a reward predictor."""
-        agent = self._current_agent()
-        if agent is None or agent.reward_head is None:
-            return None
-        return float(inspection.expected_reward(agent.reward_head, slots))
+        head = self.reward_head
+        return None if head is None else float(inspection.expected_reward(head, slots))
 
     def set_scene(self, factors: list[Factors], first: bool = False) -> Answer:
         """Show a scene; `first`: it is where `reset` leads."""
@@ -131,7 +139,7 @@ class SceneStage:
         place = dict(zip("xy", inspection.rounded(np.asarray(after.position)[moved], 4), strict=True))
         before = self.factors
         scene = self.set_scene([sprite | place if n == moved else sprite for n, sprite in enumerate(before)])
-        truth = inspection.draw_scene(self.sprites, self.world.sizes.image)
+        truth = np.asarray(self.image)
         return {
             "type": "pushed",
             "action": action,
@@ -141,13 +149,13 @@ class SceneStage:
             "picture": inspection.to_base64(inspection.to_bytes(imagined.image)),
             "truth": inspection.to_base64(truth),
             "error": float(imagined.error),
-            "true_error": inspection.squared_error(imagined.image, truth),
+            "true_error": float(np.sum((np.asarray(imagined.image) - truth / 255.0) ** 2)),  # ||V_dec(z) - x||^2
         }
 
     def on_look(self) -> Answer:
         """Tell what the agent sees: masks, each slot's own picture, latents."""
         scene, components = inspection.decode_scene(self.world, self.slots)
-        masks = inspection.slot_masks(self.world, self.sprites)
+        masks = inspection.slot_masks(self.world, self.image)
         return {
             "type": "seen",
             "masks": inspection.to_base64(masks),
@@ -177,8 +185,7 @@ class SceneStage:
 
     def on_proposals(self) -> Answer:
         """Draw the actions that the agent considers, with scores if it wants something."""
-        agent = self._current_agent()
-        if agent is not None and agent.reward_head is not None:
+        if self.reward_head is not None:
             return {"type": "proposals"} | self.plan()[1]
         actions = self.world.propose(self.slots, self.fresh_key(), n=COBRA["laptop"].planner.proposals)
         return {"type": "proposals", "actions": inspection.rounded(actions, 4), "scores": None}
@@ -192,7 +199,7 @@ class SceneStage:
             raise ValueError("This world's vision does not say where a slot is, so that none can be moved.")
         if sprite >= len(self.factors):
             raise ValueError("There is no such sprite.")
-        masks = inspection.slot_masks(self.world, self.sprites)
+        masks = inspection.slot_masks(self.world, self.image)
         slot = inspection.slot_at(masks, self.factors[sprite]["x"], self.factors[sprite]["y"])
         values = inspection.reward_map(reward_head, self.world, self.slots, slot=jnp.int32(slot))
         return {"type": "reward_map", "sprite": sprite} | inspection.map_to_base64(values)
@@ -202,8 +209,7 @@ class SceneStage:
         agent = self._required_agent()
         key = self.fresh_key()
         if agent.reward_head is None:
-            image = inspection.draw_scene(self.sprites, self.world.sizes.image)
-            return np.asarray(inspection.act(agent.policy, agent.params, image, key=key)).tolist(), {}
+            return np.asarray(inspection.act(agent.policy, agent.params, self.image, key=key)).tolist(), {}
         choice = inspection.plan(agent.reward_head, self.world, self.slots, key=key, epsilon=jnp.float32(0.0))
         considered = {"actions": inspection.rounded(choice.actions, 4), "scores": inspection.rounded(choice.scores, 3)}
         return np.asarray(choice.action).tolist(), considered
@@ -226,15 +232,13 @@ class SceneStage:
     def _show(self, factors: list[Factors]) -> None:
         self.factors = factors
         self.sprites = state_from_sprites(factors, CAPACITY).sprites
-        self._slots: SceneSlots | None = None
+        self._slots: inspection.SceneSlots | None = None
 
 
 def factors_of(sprites: Sprites) -> list[Factors]:
     """Return the sprites of a scene as the page has them, back to front."""
     leaves = jax.device_get(sprites)
-    found = []
-    for n in np.flatnonzero(leaves.alive):
-        numbers = (*leaves.position[n], leaves.angle[n], leaves.scale[n], *leaves.color[n])
-        named = zip(("x", "y", "angle", "scale", "c0", "c1", "c2"), numbers, strict=True)
-        found.append({name: round(float(value), 4) for name, value in named} | {"shape": SHAPES[leaves.shape[n]]})
-    return found
+    table = np.column_stack([leaves.position, leaves.angle, leaves.scale, leaves.color])[leaves.alive]
+    rows = zip(inspection.rounded(table, 4), leaves.shape[leaves.alive], strict=True)
+    names = ("x", "y", "angle", "scale", "c0", "c1", "c2")
+    return [dict(zip(names, row, strict=True)) | {"shape": SHAPES[shape]} for row, shape in rows]

@@ -1,11 +1,13 @@
-"""An agent that is being taught on the page, by Algorithm 1 as `cobra solve` has it.
+"""An agent that is being taught on the page, by Algorithm 1 as `cobra solve` has it, and the task that it is taught.
 
 *By goal* it plays in an environment with that reward and learns from each step. *By hand* and *by showing* a person
 judges scenes from 1 (bad) to 5 (as wanted), and the judgement is the reward of the scene.
 """
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -20,11 +22,23 @@ from cobra_rl.environments import Problem
 from cobra_rl.evaluation.task import SIDE_BY_SIDE, WINDOW, play_episodes
 from cobra_rl.models.reward import Reward
 from cobra_rl.models.world import WorldModel
-from cobra_rl.play import inspection
-from cobra_rl.play.catalogue import RewardHead
-from cobra_rl.play.inspection import SceneSlots
+from cobra_rl.play.catalogue import LoadedAgent, RewardHead
+from cobra_rl.play.inspection import SceneSlots, plan
 from cobra_rl.runs.agent import Agent
-from cobra_rl.spriteworld import MODES, EnvSpec, EnvState, Spriteworld
+from cobra_rl.spriteworld import (
+    MODES,
+    Clustering,
+    EnvSpec,
+    EnvState,
+    FarApart,
+    FindGoal,
+    NoReward,
+    SpriteDistribution,
+    Spriteworld,
+    Sum,
+    hue_range,
+)
+from cobra_rl.spriteworld.tasks import Task
 
 TEACHING = dataclasses.replace(COBRA["laptop"], memory=4000)
 BEST_REWARD = 3.0  # of a scene that is judged 5: as goals reward
@@ -32,6 +46,30 @@ REWARD_PER_POINT = 6.0
 UPDATES_PER_JUDGEMENT = 30  # gradient steps: judgements are rarer than steps of an environment
 JUDGED_STEPS = 20  # actions of an episode that is judged by hand
 AS_WANTED = 4.75  # a scene that is judged so good is followed by a fresh one
+MAX_STEPS = 20  # of an episode with one part; each further part adds ten
+HUE_SPREAD = 0.03  # practice sprites differ this much from the canvas's: less than the ranges that colours' names have
+SEVERAL_MULTIPLIER = 20.0  # of each part of several, as in the suite's sorting
+SEVERAL_BONUS = 5.0
+Part = Mapping[str, Any]  # as protocol.SCHEMA has it
+
+
+def task_spec(
+    parts: Sequence[Part], practice: str, sprites: Sequence[Mapping[str, Any]], *, chosen: EnvSpec
+) -> EnvSpec:
+    """Build the environment to learn in.
+
+    Args:
+        parts: What is wanted; rewards add up. Without any, nothing is rewarded.
+        practice: "canvas": scenes with the canvas's sprites in other places; "recoloured": of any colour too;
+            "environment": the scenes of `chosen`.
+        sprites: What stands on the canvas.
+        chosen: The environment that is chosen on the page; its rules say how noisy motion is.
+    """
+    scenes = chosen.scenes if practice == "environment" else (_scene(sprites, recolour=practice == "recoloured"),)
+    tasks = tuple(_task(part, several=len(parts) > 1) for part in parts)
+    task = Sum(tasks, SEVERAL_BONUS) if len(tasks) > 1 else (tasks[0] if tasks else NoReward())
+    steps = MAX_STEPS + 10 * max(len(parts) - 1, 0)
+    return EnvSpec("my_task", scenes, task, max_steps=steps, motion_noise=chosen.motion_noise)
 
 
 def reward_of(judgement: float) -> float:
@@ -62,10 +100,16 @@ class PageLearner:
         """What it has learnt to want."""
         return RewardHead(self.state.predictor, TEACHING)
 
+    @property
+    def agent(self) -> LoadedAgent:
+        """The agent as it is now."""
+        params = self.cobra.params(self.world, self.state)
+        return LoadedAgent(self.env, self.world, self.cobra.policy, params=params, reward_head=self.reward_head)
+
     def scores(self, seed: int) -> dict[str, float]:
         """Play greedy episodes in its own environment: the share that succeeds, and the mean of the last rewards."""
-        params = self.cobra.params(self.world, self.state)
-        results = play_episodes(self.cobra.policy, params, self.env, episodes=SIDE_BY_SIDE, seed=seed)
+        agent = self.agent
+        results = play_episodes(agent.policy, agent.params, self.env, episodes=SIDE_BY_SIDE, seed=seed)
         return {"success": float(results.success.mean()), "reward": float(results.reward.mean())}
 
     def save(self, folder: Path, world_folder: Path | str | None) -> None:
@@ -73,8 +117,7 @@ class PageLearner:
         if folder.exists():
             raise ValueError(f"There is a run {folder.name!r} already; choose another name.")
         problem = Problem(folder.name).with_data(dict.fromkeys(MODES, self.env))
-        agent = Agent(self.world, self.state.predictor, TEACHING, problem=problem, world_folder=world_folder)
-        agent.save(folder)
+        Agent(self.world, self.state.predictor, TEACHING, problem, world_folder).save(folder)
 
 
 class GoalLearner(PageLearner):
@@ -125,7 +168,7 @@ class JudgedLearner(PageLearner):
     def choose(self, slots: SceneSlots) -> list[float]:
         """Choose an action in a scene, now and then at random, and always before the first judgement."""
         epsilon = jnp.float32(TEACHING.epsilon if self.count else 1.0)
-        choice = inspection.plan(self.reward_head, self.world, slots, key=self._fresh_key(), epsilon=epsilon)
+        choice = plan(self.reward_head, self.world, slots, key=self._fresh_key(), epsilon=epsilon)
         self._before = (slots, np.asarray(choice.action).tolist())
         return self._before[1]
 
@@ -165,3 +208,35 @@ def _resumed(state: CobraState, predictor: Reward | None) -> CobraState:
         return state
     copies = (jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, predictor) for _ in range(3))
     return state._replace(predictor=next(copies), latest=next(copies), target=next(copies))
+
+
+def _task(part: Part, several: bool) -> Task:
+    """Build one part of a task."""
+    hue = None if part["colour"] == "any" else hue_range(part["colour"])
+    shapes = tuple(part["shapes"]) or None
+    scale: dict[str, Any] = {"multiplier": SEVERAL_MULTIPLIER} if several else {}
+    if part["kind"] == "goal":
+        return FindGoal((round(part["x"], 3), round(part["y"], 3)), hue, shapes, **scale)
+    if part["kind"] == "apart":
+        return FarApart(hue, shapes, **scale)
+    if "any" in (part["colour"], part["other"]) or part["colour"] == part["other"]:
+        raise ValueError("Like to like needs two different colours: name both.")
+    return Clustering((hue_range(part["colour"]), hue_range(part["other"])))
+
+
+def _scene(sprites: Sequence[Mapping[str, Any]], recolour: bool) -> tuple[SpriteDistribution, ...]:
+    """Describe scenes with these sprites, each anywhere."""
+
+    def distribution(sprite: Mapping[str, Any]) -> SpriteDistribution:
+        hue = round(max(sprite["c0"] - HUE_SPREAD, 0.0), 3), round(min(sprite["c0"] + HUE_SPREAD, 1.0), 3)
+        saturation, value, angle = (round(float(sprite[name]), 3) for name in ("c1", "c2", "angle"))
+        return SpriteDistribution(
+            hue=(0.0, 1.0) if recolour else hue,
+            saturation=(0.3, 1.0) if recolour else (saturation, saturation),
+            value=(value, value),
+            shapes=(sprite["shape"],),
+            angle=(angle, angle),
+            scale=round(sprite["scale"], 3),
+        )
+
+    return tuple(distribution(sprite) for sprite in sprites)

@@ -18,17 +18,14 @@ from cobra_rl.evaluation.task import SIDE_BY_SIDE, episodes
 from cobra_rl.models.vision import VisionModel
 from cobra_rl.runs.agent import Agent
 from cobra_rl.runs.load import TrainedAgent
-from cobra_rl.spriteworld import Spriteworld, make, render
-from cobra_rl.spriteworld.base import Environment, auto_reset
-from cobra_rl.spriteworld.names import MODES, SUITE, TASKS
+from cobra_rl.spriteworld import MODES, SUITE, TASKS, Environment, Spriteworld, auto_reset, make, render
 from cobra_rl.storage.files import write_atomically
 
 Frame = UInt8[np.ndarray, "_ _ 3"]  # of any size
 PAUSE = 3  # frames that the end of an episode is shown
 WATCHED = 4  # episodes that are played together where few are shown: the first is over sooner
-CAPTIONS = ("the scene, and what it does", "the slots that it sees", "what it imagines")  # of what `watch` films
+FILM_CAPTIONS = ("the scene, and what it does", "the slots that it sees", "what it imagines")  # of what `watch` films
 SLOTS = ("#262626", "#e69e00", "#57b5e8", "#009e73", "#f0e342", "#0073b3", "#d65e00", "#cc78a6")  # colours of slots
-Progress = Callable[[int, int], None]  # (frames that there are, frames that there will be) -> None
 
 
 def film(
@@ -66,7 +63,7 @@ def watch(
     *,
     seed: int,
     size: int,
-    progress: Progress = lambda done, total: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Frame]:
     """Film episodes one after the other, beside the slots that the agent sees and the scenes that it imagines.
 
@@ -95,7 +92,7 @@ def watch(
                 row.append(enlarged(np.asarray(world.decode(after).image[0]), size))
         rows.append(row)
         progress(done, frames)
-    return beside(dict(zip(CAPTIONS, map(list, zip(*rows, strict=True)), strict=False)))
+    return beside(dict(zip(FILM_CAPTIONS, map(list, zip(*rows, strict=True)), strict=False)))
 
 
 def film_random(env: Environment, *, steps: int, seed: int, size: int, click_on_sprites: bool) -> list[Frame]:
@@ -108,8 +105,7 @@ def film_random(env: Environment, *, steps: int, seed: int, size: int, click_on_
         if click_on_sprites and isinstance(env, Spriteworld):
             sprite = jax.random.categorical(sprite_key, jnp.where(state.sprites.alive, 0.0, -jnp.inf))
             action = action.at[:2].set(state.sprites.position[sprite])
-        step = env.advance(step_key, state, action)
-        return auto_reset(env, reset_key, step), (state, action)
+        return auto_reset(env, reset_key, env.advance(step_key, state, action)), (state, action)
 
     @jax.jit
     def play(key):
@@ -124,11 +120,9 @@ def film_suite(*, variant: str, seed: int, **options: Any) -> list[Frame]:
     """Film random play in all environments of the suite side by side, captioned: train mode above, test mode below."""
     rows = []
     for mode in MODES:
-        films = {}
-        for index, task in enumerate(TASKS):
-            caption = f"{SUITE[task].title.removeprefix('goal finding, ')}, {mode}"
-            films[caption] = film_random(make(task, mode, variant), seed=seed + index, **options)
-        rows.append(beside(films))
+        titles = [f"{SUITE[task].title.removeprefix('goal finding, ')}, {mode}" for task in TASKS]
+        films = [film_random(make(task, mode, variant), seed=seed + n, **options) for n, task in enumerate(TASKS)]
+        rows.append(beside(dict(zip(titles, films, strict=True))))
     return list(np.concatenate(rows, axis=1))
 
 
@@ -173,20 +167,18 @@ def beside(films: dict[str, list[Frame]]) -> list[Frame]:
     return list(np.concatenate(columns, axis=2))
 
 
-def captioned(frame: Frame, caption: str, margin: int = 4, height: int = 18) -> Frame:
+def captioned(frame: Frame, caption: str) -> Frame:
     """Put a frame on white, a line of text above it."""
-    size = frame.shape[0]
-    image = Image.new("RGB", (size + 2 * margin, size + height + margin), "white")
-    image.paste(Image.fromarray(frame), (margin, height))
-    ImageDraw.Draw(image).text((margin, 3), caption, fill="black")
+    image = Image.fromarray(np.pad(frame, ((18, 4), (4, 4), (0, 0)), constant_values=255))
+    ImageDraw.Draw(image).text((4, 3), caption, fill="black")
     return np.asarray(image)
 
 
 def framed(frame: Frame, success: bool) -> Frame:
     """Give a frame a coloured border that says how an episode ended."""
-    color = "#35b779" if success else "#d95f02"
     image = Image.fromarray(frame)
-    ImageDraw.Draw(image).rectangle((0, 0, frame.shape[1] - 1, frame.shape[0] - 1), outline=color, width=4)
+    corners = (0, 0, image.width - 1, image.height - 1)
+    ImageDraw.Draw(image).rectangle(corners, outline="#35b779" if success else "#d95f02", width=4)
     return np.asarray(image)
 
 

@@ -17,22 +17,35 @@ as benchmarks; a researcher's own folder has the same layout as results/NAME.
 """
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from cobra_rl.bounds import Checked, conform
-from cobra_rl.evaluation.statistics import Exact
-from cobra_rl.reporting.task_results import Record, TaskResult, task_result
+from cobra_rl.bounds import Bounds, Checked, NonNegative, Seed, Share, conform
+from cobra_rl.evaluation.statistics import Exact, Summary, or_never, summary
+from cobra_rl.evaluation.task import REFERENCES, recent_success
+from cobra_rl.parts import short_name
 from cobra_rl.runs.worlds import SHIPPED, home_of
-from cobra_rl.spriteworld.names import TASKS
+from cobra_rl.spriteworld.names import MODES, SUITE, TASKS
 from cobra_rl.storage.files import refuse_outside, write_json
 
 RESULTS = Path(__file__).parents[1] / "results"  # published, and shipped with the package: a folder for each world
 FOLDERS = ("solve", "baseline")  # of results of tasks
 MAIN_PLACE = "paper/exploration/train"  # the scenes of vision.json that its targets are about
+LABELS = {  # what agents are called in figures and tables
+    "cobra": "COBRA",
+    "mpo_handheld": "MPO handheld",
+    "mpo_policy": "MPO, deformed actions",
+    "mpo_features": "MPO, slots",
+    "mpo_raw": "MPO raw",
+}
+BASELINES = {name: f"baseline-{name}" for name in LABELS if name != "cobra"}  # as `read_suite` calls them
+
+Record = Mapping[str, Any]  # a file as JSON has it
+StepCount = Annotated[int, Bounds(0, 10**9)]
+Curve = tuple[tuple[float, ...], tuple[float, ...]]  # steps from 0 on, and success of the last 30 training episodes
+ByMode = dict[str, Share]  # train, test
 
 Metrics = Mapping[str, float | Sequence[float] | None]  # None: does not exist there, such as FG-ARI of single sprites
 
@@ -113,6 +126,66 @@ class Evaluation(Checked):
         """Of vision: the metrics of the held-out exploration scenes; of the first place if those were not measured."""
         places: Any = self.metrics
         return places.get(MAIN_PLACE) or next(iter(places.values()))
+
+
+@dataclass(frozen=True)
+class SeedResult(Checked):
+    """The result of one seed. The last four fields exist only for training runs, not for `cobra evaluate`."""
+
+    seed: Seed
+    success: ByMode  # share of greedy episodes
+    normalised_reward: dict[str, float]  # by mode: 0 for a random policy, 1 for the bound; empty: not measured
+    steps_to_90: StepCount | None = None  # None: never
+    episodes_to_90: StepCount | None = None
+    steps_to_90_kept: StepCount | None = None  # from here on the greedy agent solved 90 % at every check
+    curve: Curve = ((0.0,), (0.0,))  # the learning curve
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        steps, success = self.curve
+        if len(steps) != len(success) or list(steps) != sorted(steps):
+            raise ValueError(f"the curve of seed {self.seed} must be steps that rise and a success for each")
+
+
+@dataclass(frozen=True)
+class TaskResult(Checked):
+    """The result.json of `cobra solve` or `cobra baseline`, or what `cobra evaluate RUN` measured of a run."""
+
+    source: str
+    command: str
+    task: str
+    variant: str
+    is_sparse: bool
+    steps: StepCount  # rewarded steps that each seed had
+    episodes: StepCount  # greedy episodes in each mode
+    learnt: bool  # whether it says how soon the seeds got to 90 %
+    checked: bool  # whether it says from when on the greedy agent kept to 90 %
+    context: dict[str, ByMode]  # "random" and "bound": their success
+    seeds: tuple[SeedResult, ...]
+    agent: str = "cobra"  # COBRA, one of `BASELINES`, or an agent of the user's own
+    replay_ratio: NonNegative = 0.0  # of a baseline: transitions drawn for learning per environment step
+
+    @property
+    def title(self) -> str:
+        """The readable name of the task."""
+        return SUITE[self.task].title if self.task in SUITE else self.task.replace("_", " ")
+
+    def success(self, mode: str) -> Summary:
+        """Summarise the success of greedy episodes over seeds, in mode "train" or "test"."""
+        return summary([seed.success[mode] for seed in self.seeds])
+
+    def normalised_reward(self, mode: str) -> Summary | None:
+        """Summarise the normalised reward over seeds, in mode "train" or "test"; None if it was not measured."""
+        values = [seed.normalised_reward[mode] for seed in self.seeds if mode in seed.normalised_reward]
+        return summary(values) if values else None
+
+    def counts(self, name: str) -> list[int | None]:
+        """Return `steps_to_90`, `episodes_to_90` or `steps_to_90_kept` of each seed; None if it never got there."""
+        return [getattr(seed, name) for seed in self.seeds]
+
+    def time_to_90(self, name: str) -> Summary:
+        """Summarise `steps_to_90` or `episodes_to_90` over seeds; a seed that never got there counts as infinite."""
+        return summary(or_never(self.counts(name)))
 
 
 Suite = dict[str, dict[str, TaskResult]]  # what was run, such as "solve" or "solve-uniform" -> task -> its result
@@ -196,6 +269,64 @@ def read_task(results: Path, name: str) -> TaskResult | None:
     return _read(results, file, "the result of a task", lambda source, record: task_result(record, source))
 
 
+def task_result(record: Record | TaskResult, source: str = "") -> TaskResult:
+    """Convert the record of result.json to a `TaskResult`.
+
+    Args:
+        record: What result.json holds; a `TaskResult` is returned as it is.
+        source: The file, as a reader of the folder finds it.
+
+    Returns:
+        The result.
+
+    Raises:
+        ValueError: If the record has no seeds, or an entry has another type.
+        KeyError: If an entry is missing.
+    """
+    if isinstance(record, TaskResult):
+        return record
+    if not record.get("seeds"):
+        raise ValueError("it holds no seeds")
+    problem = record["problem"]
+    config = record.get("config", {})
+    compared = conform(dict[str, dict[str, float]], record.get("context", {}), "its context")
+    context = {name: {mode: compared[name][mode] for mode in MODES} for name in REFERENCES if name in compared}
+    return TaskResult(
+        source=source,
+        command=record.get("command", ""),
+        task=problem["task"],
+        variant=problem.get("variant", "paper"),
+        is_sparse=bool(problem.get("sparse")),
+        steps=record["steps"] or 0,  # none: a saved agent
+        episodes=record["episodes"] if "episodes" in record else record["final"],
+        learnt="steps_to_90" in record["seeds"][0],
+        checked="steps_to_90_kept" in record["seeds"][0],
+        context=context,
+        seeds=tuple(_seed_result(seed) for seed in record["seeds"]),
+        agent=short_name(record.get("agent") or config.get("agent", "cobra")),  # version 0.2: in the configuration
+        replay_ratio=config.get("replay_ratio", 0.0),
+    )
+
+
+def _seed_result(seed: Record) -> SeedResult:
+    return SeedResult(
+        seed=seed["seed"],
+        success={mode: seed[f"success_{mode}"] for mode in MODES},
+        normalised_reward={mode: seed[name] for mode in MODES if (name := f"normalised_reward_{mode}") in seed},
+        steps_to_90=seed.get("steps_to_90"),
+        episodes_to_90=seed.get("episodes_to_90"),
+        steps_to_90_kept=seed.get("steps_to_90_kept"),
+        curve=_curve(seed),
+    )
+
+
+def _curve(seed: Record) -> Curve:
+    """Return the learning curve of a seed, which has been thinned out where there are very many episodes."""
+    solved = conform(tuple[bool, ...], seed.get("success", ()), "its success")
+    curve = seed.get("curve") or {"steps": seed.get("ends", ()), "success": recent_success(solved)[1:].tolist()}
+    return conform(Curve, ((0.0, *curve["steps"]), (0.0, *curve["success"])), "its curve")
+
+
 def read_suite(results: Path) -> Suite:
     """Read the results of all tasks and agents.
 
@@ -211,9 +342,9 @@ def read_suite(results: Path) -> Suite:
     """
     suite: Suite = {}
     for folder in FOLDERS:
-        files = {path.stem for path in (results / folder).glob("*.json")}
-        runs = {path.parent.name for path in (results / folder).glob("*/result.json")}
-        for name in sorted(files | runs):
+        names = {path.stem for path in (results / folder).glob("*.json")}
+        names |= {path.parent.name for path in (results / folder).glob("*/result.json")}
+        for name in sorted(names):
             task, dash, options = name.partition("-") if name.partition("-")[0] in TASKS else (name, "", "")
             if result := read_task(results, f"{folder}/{name}"):
                 suite.setdefault(folder + dash + options, {})[task] = result
@@ -238,8 +369,7 @@ def read_log(results: Path, file: str) -> list[Record] | None:
     Raises:
         ValueError: If the file is damaged.
     """
-    run = results / file.replace("_log", "/log")
-    path = results / file if (results / file).exists() else run
+    path = results / (file if (results / file).exists() else file.replace("_log", "/log"))
     lines = _load(path, results, "a log of JSON lines", lambda text: list(map(json.loads, text.splitlines())))
     return lines and [
         conform(dict[str, float | None], line, f"{path}, line {number},") for number, line in enumerate(lines, 1)
@@ -254,7 +384,8 @@ def write_evaluation(path: Path, command: str, metrics: Mapping[str, Any]) -> No
         command: The command that measured them.
         metrics: The metrics by name or, for vision, by place and name.
     """
-    write_json(path, {"command": command, "figures": _without_nan(metrics)})
+    figures = json.loads(json.dumps(metrics), parse_constant=lambda name: None)
+    write_json(path, {"command": command, "figures": figures})
 
 
 def _read(results: Path, file: str, kind: str, build: Callable[[str, Record], Any]) -> Any:
@@ -284,11 +415,3 @@ def _load(path: Path, results: Path, kind: str, parse: Callable[[str], Any]) -> 
         return parse(path.read_text())
     except (ValueError, OSError, RecursionError) as error:
         raise ValueError(f"{path} is not {kind}: {error}.") from error
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _without_nan(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(item) for item in value]
-    return None if isinstance(value, float) and math.isnan(value) else value

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from cobra_rl.parts import short_name
 from cobra_rl.reporting.tables import share
@@ -48,9 +48,8 @@ def read_runs(folder: Path) -> list[RunLine]:
 
 def print_runs(lines: list[RunLine], folder: Path) -> None:
     """Print a row per run."""
-    table = Table(title=f"Runs in {folder}", expand=False, padding=(0, 1, 0, 0))
-    for heading in ("run", "how far", "how good", "since"):
-        table.add_column(heading, overflow="fold")  # no part of a path is left out
+    heads = [Column(head, overflow="fold") for head in ("run", "how far", "how good", "since")]  # no path is cut
+    table = Table(*heads, title=f"Runs in {folder}", expand=False, padding=(0, 1, 0, 0))
     for line in lines:
         name = line.folder.relative_to(folder) if line.folder != folder else line.folder.name
         table.add_row(f"{name}\n{line.what}", f"{line.far}\n{line.state}", line.good, line.since)
@@ -72,10 +71,8 @@ def _read_run(folder: Path) -> RunLine:
         if not isinstance(settings, dict) or settings.get("phase") not in AWAITED:
             raise ValueError("it holds no settings of a run")
         far, finished = _how_far(folder, settings, running=held is not None)
-        what = _what(settings)
-        good = _how_good(folder, settings)
-        state = "running" if held else "finished" if finished else "stopped"
-        return RunLine(folder, what, far, good, since, _lost_world(folder, settings) or state)
+        state = _lost_world(folder, settings) or ("running" if held else "finished" if finished else "stopped")
+        return RunLine(folder, _what(settings), far, _how_good(folder, settings), since, state)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         reason = f"{RECORD} is damaged: {str(error).removeprefix(str(folder / RECORD)).strip()}"
         return RunLine(folder, reason, "?", "", since, "running" if held else "damaged")
@@ -103,9 +100,9 @@ def _how_far(folder: Path, settings: Mapping[str, Any], running: bool) -> tuple[
     total = settings["steps"] * len(seeds)
     each = settings.get("config", {}).get("envs", 1)  # environment steps in a step
     done = 0
-    for place in (path.parent for path in folder.glob(f"seed*/{CHECKPOINTS}")):
-        wanted = set(seeds_in(place.name)) & set(seeds)
-        done += len(wanted) * min(settings["steps"], each * _steps(place, running))
+    for checkpoints in folder.glob(f"seed*/{CHECKPOINTS}"):
+        wanted = set(seeds_in(checkpoints.parent.name)) & set(seeds)
+        done += len(wanted) * min(settings["steps"], each * _steps(checkpoints.parent, running))
     return f"{done:,}/{total:,}", done >= total and (folder / "result.json").exists()
 
 
@@ -144,6 +141,6 @@ def _lost_world(folder: Path, settings: Mapping[str, Any]) -> str:
     world = settings.get("world")
     if not world or name_of(world.get("sha256")):
         return ""
-    path = str(world.get("path"))
-    places = (folder / "world" / "world.json", Path(path, "world.json"))
-    return "" if any(place.exists() for place in places) else f"its world is gone: {path}"
+    path = Path(str(world.get("path")))
+    kept = (folder / "world" / "world.json").exists() or (path / "world.json").exists()
+    return "" if kept else f"its world is gone: {path}"

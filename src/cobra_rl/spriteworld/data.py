@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from cobra_rl.bounds import from_json, shown
-from cobra_rl.spriteworld.scenes import SpriteDistribution
-from cobra_rl.spriteworld.suite import EnvSpec
-from cobra_rl.spriteworld.tasks import Clustering, FarApart, FindGoal, NoReward, Sum, Task
+from cobra_rl.spriteworld import Clustering, EnvSpec, FarApart, FindGoal, NoReward, SpriteDistribution, Sum
+from cobra_rl.spriteworld.tasks import Task
 
 TASK_KINDS: dict[str, type[Task]] = {kind.__name__: kind for kind in (NoReward, FindGoal, FarApart, Clustering, Sum)}
 _PARTS = (EnvSpec, SpriteDistribution, *TASK_KINDS.values())

@@ -6,9 +6,8 @@ import numpy as np
 from dm_env import specs
 
 from cobra_rl.bounds import Seed, conform
+from cobra_rl.spriteworld import EnvSpec, EnvState, Spriteworld, make
 from cobra_rl.spriteworld.actions import check_action
-from cobra_rl.spriteworld.env import EnvState, Spriteworld, make
-from cobra_rl.spriteworld.suite import EnvSpec
 
 
 class SpriteworldDm(dm_env.Environment):

@@ -70,7 +70,7 @@ class Spriteworld:
         """The hidden goals, to draw with `render`; agents never see them."""
         return self.spec.task.goals
 
-    @functools.partial(jax.jit, static_argnums=0)
+    @jax.jit(static_argnums=0)
     def reset(self, key: PRNGKeyArray) -> tuple[EnvState, Image]:
         """Begin an episode. Whether the task is already solved is not checked here, only after a step.
 
@@ -110,16 +110,17 @@ class Spriteworld:
             return
         found = {SHAPES[index] for index in np.unique(np.asarray(sprites.shape)[np.asarray(sprites.alive)])}
         if others := found - set(self.spec.shapes):
-            drawn = f"it draws {', '.join(self.spec.shapes)}"
-            advice = "take an environment whose spec has it, or draw the state with render"
-            raise ValueError(f"{self!r} does not know the shape {', '.join(sorted(others))}: {drawn}; {advice}.")
+            raise ValueError(
+                f"{self!r} does not know the shape {', '.join(sorted(others))}: it draws {', '.join(self.spec.shapes)}"
+                "; take an environment whose spec has it, or draw the state with render."
+            )
 
-    @functools.partial(jax.jit, static_argnums=0)
+    @jax.jit(static_argnums=0)
     def _step(self, key: PRNGKeyArray, state: EnvState, action: Float[Array, " 4"]) -> TimeStep:
         after = self.advance(key, state, action)
         return after._replace(image=self.draw(after.state))
 
-    @functools.partial(jax.jit, static_argnums=0)
+    @jax.jit(static_argnums=0)
     def evaluate(self, state: EnvState) -> tuple[Float[Array, ""], Bool[Array, ""]]:
         """Return the reward of a step that leads to this state, and whether the task is solved there."""
         return self.spec.task(state.sprites)
@@ -202,7 +203,7 @@ def state_from_sprites(sprites: Sequence[Mapping | Sequence], capacity: int | No
     return EnvState(sprites_from_factors(sprites, capacity), jnp.int32(0))
 
 
-@functools.partial(jax.jit, static_argnames=("size", "goals"))
+@jax.jit(static_argnames=("size", "goals"))
 def render(
     state: EnvState, size: int = IMAGE_SIZE, *, action: ArrayLike | None = None, goals: tuple[GoalMark, ...] = ()
 ) -> Image:
@@ -222,7 +223,7 @@ def render(
     return draw(state.sprites, size, action=arrow, goals=goals)
 
 
-@functools.partial(jax.jit, static_argnames="size")
+@jax.jit(static_argnames="size")
 def segment(state: EnvState, size: int = IMAGE_SIZE) -> Int[Array, "H W"]:
     """Label each pixel with the sprite that it shows.
 
@@ -236,7 +237,7 @@ def segment(state: EnvState, size: int = IMAGE_SIZE) -> Int[Array, "H W"]:
     return _at_pixels(front_most_at, state, size)
 
 
-@functools.partial(jax.jit, static_argnames="size")
+@jax.jit(static_argnames="size")
 def coverage(state: EnvState, size: int = IMAGE_SIZE) -> Bool[Array, "H W N"]:
     """Tell for each sprite which pixels it covers, also where other sprites hide it.
 

@@ -17,11 +17,8 @@ from gymnasium.vector.utils import batch_space
 from jax._src.xla_bridge import backends_are_initialized  # JAX has no public way to ask this
 
 from cobra_rl.bounds import Bounds, Seed, conform, shown
+from cobra_rl.spriteworld import EnvSpec, EnvState, Sprites, Spriteworld, TimeStep, make, render
 from cobra_rl.spriteworld.actions import check_action
-from cobra_rl.spriteworld.base import TimeStep
-from cobra_rl.spriteworld.env import EnvState, Spriteworld, make, render
-from cobra_rl.spriteworld.sprites import Sprites
-from cobra_rl.spriteworld.suite import EnvSpec
 
 RENDER_SIZE = 256
 AutoReset = Literal["next-step", "same-step", "disabled", "NextStep", "SameStep", "Disabled"]
@@ -64,7 +61,7 @@ def _assemble(moving, fixed) -> EnvState:
     return EnvState(Sprites(position=position, **fixed), step)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@jax.jit(static_argnums=0)
 def _reset(core: Spriteworld, key_data):
     """Begin an episode: its key, what moves (positions and the number of the step), and what does not."""
     key, draw_key = jax.random.split(jax.random.wrap_key_data(key_data))
@@ -73,7 +70,7 @@ def _reset(core: Spriteworld, key_data):
     return jax.random.key_data(key), (fixed.pop("position"), state.step), fixed
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@jax.jit(static_argnums=0)
 def _step(core: Spriteworld, key_data, moving, *, fixed, action):
     """Take a step: what moves, and a vector (reward, terminated, truncated, success, moved)."""
     state = _assemble(moving, fixed)
@@ -83,7 +80,7 @@ def _step(core: Spriteworld, key_data, moving, *, fixed, action):
     return (after.sprites.position, after.step), summary
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@jax.jit(static_argnums=0)
 def _draw(core: Spriteworld, moving, fixed):
     return core.draw(_assemble(moving, fixed))
 
@@ -221,8 +218,10 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
         check_action(actions, (self.num_envs,))
         ended = np.asarray(last.terminated) | np.asarray(last.truncated)
         if self.autoreset_mode == AutoresetMode.DISABLED and ended.any():
-            which = f"Environments {np.flatnonzero(ended).tolist()} have ended"
-            raise gymnasium.error.ResetNeeded(f"{which}; call reset(options={{'reset_mask': mask}}) for them first.")
+            raise gymnasium.error.ResetNeeded(
+                f"Environments {np.flatnonzero(ended).tolist()} have ended; "
+                "call reset(options={'reset_mask': mask}) for them first."
+            )
         _, restart, advance, advance_or_begin = _batch_calls(self.core)
         call = advance_or_begin if self.autoreset_mode == AutoresetMode.NEXT_STEP else advance
         self._keys, self._last, images = call(self._keys, last, np.asarray(actions, np.float32))
@@ -241,12 +240,12 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
 
     def _mask(self, options: dict[str, Any] | None) -> np.ndarray:
         """Return which environments a reset is for: `options["reset_mask"]`, by default all."""
-        if not isinstance(options, Mapping) or "reset_mask" not in options:
-            return np.ones(self.num_envs, bool)
-        mask = options["reset_mask"]
+        mask = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
         if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,) or not mask.any():
-            wanted = f"a NumPy array of {self.num_envs} booleans, at least one of them true"
-            raise ValueError(f"reset_mask is {shown(mask)}; it must be {wanted}.")
+            raise ValueError(
+                f"reset_mask is {shown(mask)}; it must be a NumPy array of {self.num_envs} booleans, "
+                "at least one of them true."
+            )
         return mask
 
     def _seed(self, seed: Any, chosen: np.ndarray) -> None:
@@ -261,8 +260,7 @@ class SpriteworldVectorEnv(_Shared, gymnasium.vector.VectorEnv):
         if len(seeds) != self.num_envs:
             raise ValueError(f"seed has {len(seeds)} entries for {self.num_envs} environments; pass one for each.")
         new = [_key_data(self.np_random.integers(2**31) if entry is None else entry) for entry in seeds]
-        kept = new if self._keys is None else list(self._keys)
-        self._keys = jnp.stack([fresh if here else old for fresh, old, here in zip(new, kept, chosen, strict=True)])
+        self._keys = jnp.stack(new) if self._keys is None else jnp.where(chosen[:, None], jnp.stack(new), self._keys)
 
 
 def _masked(info: Mapping[str, np.ndarray], where: np.ndarray) -> dict[str, Any]:

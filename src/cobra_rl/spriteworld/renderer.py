@@ -6,8 +6,6 @@ fixed curve of that distance. Every shape is n mirrored wedges, so a pixel is fo
 reflections, where the outline is at most two straight lines. XLA fuses all of it into one loop over the pixels.
 """
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -146,7 +144,7 @@ def _arrow_alpha(action: Float[Array, " 4"], size: int) -> Channel:
     head = jnp.minimum(0.03 * size, 0.5 * length)
     strokes = [(start, end)] + [(end, end - head * (along + side * 0.7 * across)) for side in (-1.0, 1.0)]
     distances = [_segment_distance(size, *stroke) for stroke in strokes]
-    return _stroke(functools.reduce(jnp.minimum, distances), 0.012 * size)
+    return _stroke(jnp.stack(distances).min(axis=0), 0.012 * size)
 
 
 def _goal_alpha(goal: GoalMark, size: int) -> Channel:
@@ -157,4 +155,4 @@ def _goal_alpha(goal: GoalMark, size: int) -> Channel:
     circle = jnp.abs(jnp.hypot(columns - centre[0], rows - centre[1]) - radius)
     arms = radius / np.sqrt(2.0) * np.array([[1.0, -1.0], [1.0, 1.0]])
     cross = [_segment_distance(size, centre - arm, centre + arm) for arm in arms]
-    return _stroke(functools.reduce(jnp.minimum, [circle, *cross]), 0.008 * size)
+    return _stroke(jnp.stack([circle, *cross]).min(axis=0), 0.008 * size)

@@ -9,7 +9,7 @@ from typing import Annotated
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
 from cobra_rl.bounds import Bounds, Checked, Share
 from cobra_rl.spriteworld.sprites import SHAPES, Angle, Scale, ShapeName, Sprites
@@ -40,9 +40,8 @@ class SpriteDistribution(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         sides = [side for box in self.boxes for side in zip("xy", box, strict=True)]
-        names = ("hue", "saturation", "value", "angle")
-        ranges = [(name, getattr(self, name)) for name in names] + [("scale", self.scale_range)]
-        for name, (low, high) in sides + ranges:
+        ranges = {name: getattr(self, name) for name in ("hue", "saturation", "value", "angle")}
+        for name, (low, high) in [*sides, *ranges.items(), ("scale", self.scale_range)]:
             if low > high:
                 raise ValueError(f"The range of {name} is ({low}, {high}); its low end must not be above its high end.")
 
@@ -79,39 +78,38 @@ class SceneSampler:
             edges = areas / areas[-1] if areas[-1] > 0.0 else np.linspace(1, 0, count, endpoint=False)[::-1]
             return np.pad(edges, (0, boxes - count), constant_values=1.0)
 
-        # S scenes, N sprites, R boxes
-        self._alive = np.array([[i < len(scene) for i in range(capacity)] for scene in scenes])  # [S, N]
-        self._boxes = table(padded_boxes)  # [S, N, R, 4]
-        self._box_edges = table(box_edges)  # [S, N, R]
-        self._shapes = table(lambda d: [SHAPES.index(d.shapes[i % len(d.shapes)]) for i in range(shapes)]).astype(int)
-        self._shape_count = table(lambda d: len(d.shapes))  # [S, N]
-        self._scale = table(lambda d: d.scale_range)  # [S, N, 2]
-        self._several_sizes = bool(np.any(np.ptp(self._scale, axis=-1) > 0.0))
-        # angle, hue, saturation, value: [S, N, 4] each
-        self._low, self._high = np.moveaxis(table(lambda d: (d.angle, d.hue, d.saturation, d.value)), -1, 0)
+        def padded_shapes(d: SpriteDistribution) -> list:
+            return [SHAPES.index(d.shapes[i % len(d.shapes)]) for i in range(shapes)]
+
+        self._tables = {  # S scenes, N sprites, R boxes
+            "alive": np.array([[i < len(scene) for i in range(capacity)] for scene in scenes]),  # [S, N]
+            "boxes": table(padded_boxes),  # [S, N, R, 4]
+            "box_edges": table(box_edges),  # [S, N, R]
+            "shapes": table(padded_shapes).astype(int),
+            "shape_count": table(lambda d: len(d.shapes)),  # [S, N]
+            "scale": table(lambda d: d.scale_range),  # [S, N, 2]
+            "ranges": table(lambda d: (d.angle, d.hue, d.saturation, d.value)),  # [S, N, 4, 2]
+        }
+        self._several_sizes = bool(np.any(np.ptp(self._tables["scale"], axis=-1) > 0.0))
 
     def __call__(self, key: PRNGKeyArray) -> Sprites:
         """Draw a scene, then its sprites."""
-        scenes, capacity = self._alive.shape
+        scenes, capacity = self._tables["alive"].shape
         scene_key, factor_key, order_key = jax.random.split(key, 3)
         scene = jax.random.randint(scene_key, (), 0, scenes)
-
-        def look_up(table: np.ndarray) -> Array:
-            return jnp.asarray(table)[scene]
-
+        drawn = {name: jnp.asarray(table)[scene] for name, table in self._tables.items()}
         sprite = jnp.arange(capacity)
         u = jax.random.uniform(factor_key, (capacity, 8))
-        box = jnp.sum(u[:, :1] >= look_up(self._box_edges)[:, :-1], axis=1)
-        corners = look_up(self._boxes)[sprite, box]  # [N, 4]
+        box = jnp.sum(u[:, :1] >= drawn["box_edges"][:, :-1], axis=1)
+        corners = drawn["boxes"][sprite, box]  # [N, 4]
         position = corners[:, :2] + u[:, 2:4] * (corners[:, 2:] - corners[:, :2])
-        shape = look_up(self._shapes)[sprite, (u[:, 1] * look_up(self._shape_count)).astype(jnp.int32)]
-        low = look_up(self._low)
-        factors = low + u[:, 4:] * (look_up(self._high) - low)
-        scale, largest = look_up(self._scale).T
+        shape = drawn["shapes"][sprite, (u[:, 1] * drawn["shape_count"]).astype(jnp.int32)]
+        low, high = jnp.moveaxis(drawn["ranges"], -1, 0)
+        factors = low + u[:, 4:] * (high - low)
+        scale, largest = drawn["scale"].T
         if self._several_sizes:  # with a key of its own, so that the other factors are drawn as ever
             scale += jax.random.uniform(jax.random.fold_in(key, 3), (capacity,)) * (largest - scale)
-        alive = look_up(self._alive)
-        sprites = Sprites(position, shape, angle=factors[:, 0], scale=scale, color=factors[:, 1:], alive=alive)
+        sprites = Sprites(position, shape, factors[:, 0], scale=scale, color=factors[:, 1:], alive=drawn["alive"])
         if not self._shuffle or capacity == 1:
             return sprites
         order = jnp.argsort(jax.random.uniform(order_key, (capacity,)) + ~sprites.alive)  # padding stays last

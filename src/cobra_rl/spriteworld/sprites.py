@@ -73,8 +73,9 @@ def _checked_factors(index: int, sprite: Mapping | Sequence) -> dict:
     row = dict(sprite) if isinstance(sprite, Mapping) else dict(zip(FACTORS, sprite, strict=True))
     if unknown := sorted(map(str, set(row) - set(FACTORS))):
         raise ValueError(f"Sprite {index} has unknown factors {unknown}; allowed are {', '.join(FACTORS)}.")
-    full = _DEFAULTS | row
-    return {name: conform(_TYPES[name], value, f"{name} of sprite {index}") for name, value in full.items()}
+    return {
+        name: conform(_TYPES[name], value, f"{name} of sprite {index}") for name, value in (_DEFAULTS | row).items()
+    }
 
 
 def _half_wedge(name: str) -> np.ndarray:
@@ -82,11 +83,12 @@ def _half_wedge(name: str) -> np.ndarray:
     n, _ = _SYMMETRY[name]
     tip = np.array([np.cos(np.pi / n), np.sin(np.pi / n)])  # unit vector along the wedge's other border
     inner = np.array([1.0, 0.0])
-    outline = np.array([inner, tip[0] * tip])  # of an n-gon: from a vertex to the middle of a side
-    if name.startswith("star"):  # inner vertices at radius 1, points at radius 2
-        outline = np.array([inner, 2 * tip])
-    elif name.startswith("spoke"):  # rectangles of height 1 on the sides of an n-gon
-        outline = np.array([inner, inner + tip, (1 + tip[0]) * tip])
+    outlines = {
+        "star": [inner, 2 * tip],  # inner vertices at radius 1, points at radius 2
+        "spoke": [inner, inner + tip, (1 + tip[0]) * tip],  # rectangles of height 1 on the sides of an n-gon
+    }
+    polygon = [inner, tip[0] * tip]  # from a vertex to the middle of a side
+    outline = np.array(outlines.get(name.partition("_")[0], polygon))
     x, y = outline.T
     area = 0.5 * float(np.sum(x[:-1] * y[1:] - x[1:] * y[:-1]))
     return outline / np.sqrt(2 * n * area)
@@ -103,9 +105,7 @@ def _vertices(name: str) -> np.ndarray:
 
 
 def _rotate(points: np.ndarray, angle: float) -> np.ndarray:
-    cos = np.cos(angle)
-    sin = np.sin(angle)
-    return points @ np.array([[cos, sin], [-sin, cos]])
+    return points @ np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
 
 
 class Wedge(NamedTuple):

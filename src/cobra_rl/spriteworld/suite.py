@@ -77,15 +77,15 @@ TARGET_HUE = (0.0, 0.4)  # released, and new_position in both variants
 DISTRACTOR_HUE = (0.5, 0.9)
 SHAPE_TASK_HUE = (0.0, 0.5)  # paper: both kinds, where shape tells targets from distractors
 PLACES: dict[str, Range] = {"paper": (0.0, 1.0), "released": (0.1, 0.9)}  # of x and of y
+VALUES: dict[str, Range] = {"paper": (1.0, 1.0), "released": (0.9, 1.0)}  # the V of HSV
 
 Rules = tuple[tuple[Scene, ...], Task, int]  # scenes, task, steps of an episode
 
 
 def _any_sprite(variant: str, **factors) -> SpriteDistribution:
     """Describe a sprite with the given factors, else of any shape and hue, anywhere the variant puts sprites."""
-    boxes = ((PLACES[variant], PLACES[variant]),)
-    value = {"paper": (1.0, 1.0), "released": (0.9, 1.0)}[variant]
-    return SpriteDistribution(**({"boxes": boxes, "value": value} | factors))
+    usual = {"boxes": ((PLACES[variant], PLACES[variant]),), "value": VALUES[variant]}
+    return SpriteDistribution(**(usual | factors))
 
 
 def _exploration(mode: str, variant: str) -> Rules:
@@ -165,10 +165,14 @@ def env_spec(task: str, mode: str = "train", variant: str = "paper") -> EnvSpec:
     known_name("task", task, TASKS)
     known_name("mode", mode, MODES)
     known_name("variant", variant, VARIANTS)
-    shuffle = task != "exploration"
-    scenes, reward, max_steps = _RULES[task](mode, variant)
-    noise = MOTION_NOISE[variant]
-    return EnvSpec(task, scenes, reward, max_steps, motion_noise=noise, shuffle=shuffle, mode=mode, variant=variant)
+    return EnvSpec(
+        task,
+        *_RULES[task](mode, variant),
+        motion_noise=MOTION_NOISE[variant],
+        shuffle=task != "exploration",
+        mode=mode,
+        variant=variant,
+    )
 
 
 def known_name(kind: str, name: str, allowed: tuple[str, ...]) -> str:

@@ -5,15 +5,36 @@ Each takes a world model and a folder of results and uses what it needs; a FileN
 
 from collections.abc import Mapping
 
-from cobra_rl.reporting.figures.bars import ablation, baselines, performance
-from cobra_rl.reporting.figures.exploration import behaviour, clicks, deformation, emergence, rollout_sheet, rollouts
-from cobra_rl.reporting.figures.latents import latents_read
 from cobra_rl.reporting.figures.style import DrawFigure, Drawn, write
-from cobra_rl.reporting.figures.tasks import Agents, agents_of, learning_curves, solving, sparse
-from cobra_rl.reporting.figures.vision import decomposition, traversals
+from cobra_rl.reporting.figures.tasks import Agents, agents_of, bars_of, learning_curves, solving, sparse
+from cobra_rl.reporting.figures.worlds import (
+    behaviour,
+    clicks,
+    decomposition,
+    deformation,
+    emergence,
+    latents_read,
+    rollout_sheet,
+    rollouts,
+    traversals,
+)
 
-_OF_WORLDS = (decomposition, traversals, rollouts, rollout_sheet, clicks, deformation, behaviour)
-_OF_RESULTS = (emergence, performance, baselines, learning_curves, solving, sparse, ablation, latents_read)
-FIGURES: Mapping[str, DrawFigure] = {draw.__name__: draw for draw in (*_OF_WORLDS, *_OF_RESULTS)}
+FIGURES: Mapping[str, DrawFigure] = {
+    "decomposition": decomposition,
+    "traversals": traversals,
+    "rollouts": rollouts,
+    "rollout_sheet": rollout_sheet,
+    "clicks": clicks,
+    "deformation": deformation,
+    "behaviour": behaviour,
+    "emergence": emergence,
+    "performance": bars_of("performance"),
+    "baselines": bars_of("baselines"),
+    "learning_curves": learning_curves,
+    "solving": solving,
+    "sparse": sparse,
+    "ablation": bars_of("ablation"),
+    "latents_read": latents_read,
+}
 
 __all__ = ["FIGURES", "Agents", "DrawFigure", "Drawn", "agents_of", "solving", "write"]

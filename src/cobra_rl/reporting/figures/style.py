@@ -2,7 +2,6 @@
 
 import dataclasses
 import io
-import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,12 +29,15 @@ COLORS = {
     "random": "#999999",
     "bound": "#009E73",
 }  # of agents, the same in all figures
-_TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined)
-CAPTIONS: Any = _TEMPLATES.get_template("captions.j2").module
+CAPTIONS: Any = (
+    Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined)
+    .get_template("captions.j2")
+    .module
+)
 FRAME = "#888888"  # around pictures of scenes, which are black at their edges
 
-Picture = UInt8[np.ndarray, "H W 3"] | Float[np.ndarray, "H W 3"]
-Pictures = Sequence[Picture] | np.ndarray
+AnyPicture = UInt8[np.ndarray, "H W 3"] | Float[np.ndarray, "H W 3"]
+Pictures = Sequence[AnyPicture] | np.ndarray
 
 
 class Drawn(NamedTuple):
@@ -46,6 +48,15 @@ class Drawn(NamedTuple):
 
 
 DrawFigure = Callable[[WorldModel, Path], Drawn]
+
+
+def panels(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, np.ndarray]:
+    """Begin a figure of so many inches; return it and its axes [R, C], without lines above and to the right."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False, **options)
+    for axes in grid.flat:
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure, grid
 
 
 def exploration_env(world: WorldModel) -> Spriteworld:
@@ -59,13 +70,12 @@ def exploration_env(world: WorldModel) -> Spriteworld:
     return env
 
 
-def show(axes: Axes, picture: Picture) -> None:
+def show(axes: Axes, picture: AnyPicture) -> None:
     """Show a picture of a scene: pixels are squares, no ticks, a thin frame."""
     if np.issubdtype(picture.dtype, np.floating):
         picture = np.clip(picture, 0.0, 1.0)
     axes.imshow(picture, interpolation="nearest")
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(xticks=[], yticks=[])
     axes.spines[:].set(visible=True, color=FRAME, linewidth=0.6)
 
 
@@ -83,7 +93,7 @@ def picture_grid(rows: Sequence[Pictures], side: float, labels: Sequence[str] = 
     """Show rows of pictures, `side` inches each, with labels to their left; return the figure and its axes [R, C]."""
     figure = Figure(figsize=(side * len(rows[0]), side * len(rows)))
     grid = figure.subplots(len(rows), len(rows[0]), gridspec_kw=TIGHT)
-    for axes, picture in zip(grid.flat, itertools.chain(*rows), strict=True):
+    for axes, picture in zip(grid.flat, [picture for row in rows for picture in row], strict=True):
         show(axes, picture)
     for axes, text in zip(grid[:, 0], labels, strict=False):
         label(axes, text)

@@ -149,14 +149,17 @@ def gather_figures(
 
 def gather_films(folder: Path = DOCS) -> dict[str, Picture]:
     """Gather the films of a folder; those that it lacks are left out."""
-    found = {name: path.read_bytes() for name in FILMS if (path := folder / f"{name}.gif").exists()}
-    return {name: Picture(data, caption(f"film_{name}"), FILMS[name]) for name, data in found.items()}
+    return {
+        name: Picture(path.read_bytes(), caption(f"film_{name}"), command)
+        for name, command in FILMS.items()
+        if (path := folder / f"{name}.gif").exists()
+    }
 
 
 def is_current(path: Path, name: str, results: Path, world: Path | str | None) -> bool:
     """Return whether a figure is drawn, and not before the latest of what it shows."""
-    sources = _sources(name, results, world)
-    return _is_drawn(path) and all(source.stat().st_mtime <= path.stat().st_mtime for source in sources)
+    newest = max((source.stat().st_mtime for source in _sources(name, results, world)), default=0.0)
+    return _is_drawn(path) and newest <= path.stat().st_mtime
 
 
 def _is_drawn(path: Path) -> bool:

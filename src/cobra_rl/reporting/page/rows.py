@@ -7,19 +7,30 @@ from typing import NamedTuple
 from markupsafe import Markup, escape
 
 from cobra_rl.evaluation.statistics import Exact, count
-from cobra_rl.reporting.results import EXPLORE, TASK, VISION, Evaluation, Metric, Metrics, Suite, suite_order
-from cobra_rl.reporting.tables import bound, share, shown, texts
-from cobra_rl.reporting.task_results import BASELINES, LABELS, TaskResult
+from cobra_rl.reporting.results import (
+    BASELINES,
+    EXPLORE,
+    LABELS,
+    TASK,
+    VISION,
+    Evaluation,
+    Metric,
+    Metrics,
+    Suite,
+    TaskResult,
+    suite_order,
+)
+from cobra_rl.reporting.tables import bound, metric_text, share, solved, texts
 from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE
 
-__all__ = ["MODES", "REWARDED", "SUITE", "VISION", "share", "shown", "texts"]  # for the template, beside those below
+# For the template, beside those below
+__all__ = ["MODES", "REWARDED", "SUITE", "VISION", "metric_text", "share", "solved", "texts"]
 BESIDE = {"solve": LABELS["cobra"]} | {kind: LABELS[name] for name, kind in BASELINES.items()}
-SOLVED = 0.9  # success from which on a task counts as solved
 IMAGINATION = "position_error others_drift empty_drift ratio_to_encoded ratio_to_unchanged rollout_position_error"
 IMAGINE = {name: EXPLORE[name] for name in IMAGINATION.split()}  # the first table of the exploration phase
 CURIOUS = {name: metric for name, metric in EXPLORE.items() if name not in IMAGINE}  # the second
 EVERYWHERE = "fg_ari_attention fg_ari_decoder alone shared mse position_error shape_accuracy"
-SCENES = {name: VISION[name] for name in EVERYWHERE.split()}  # the table of the scenes of all tasks
+SCENE_METRICS = {name: VISION[name] for name in EVERYWHERE.split()}  # the table of the scenes of all tasks
 
 
 class MetricRow(NamedTuple):
@@ -46,7 +57,7 @@ def metric_rows(metrics: Mapping[str, Metric], *columns: Metrics | None) -> list
         verdict = ""
         if target and isinstance(value, int | float):
             verdict = "met" if metric.met_by(value) else "short"
-        values = [shown(metric, column.get(name)) for column in measured]
+        values = [metric_text(metric, column.get(name)) for column in measured]
         rows.append(MetricRow(metric.heading, metric.heading.replace("...", subject), target, values, verdict))
     return rows
 
@@ -113,11 +124,6 @@ def time_to_90(result: TaskResult, name: str) -> tuple[str, str, str]:
         return *texts(found, count), ""
     reached = f"{len(counts) - counts.count(None)} of {len(counts)} seed{'s' * (len(counts) > 1)} got there"
     return count(found.mean).strip("-"), "", reached
-
-
-def solved(results: Mapping[str, TaskResult], mode: str) -> str:
-    """Return how many of the tasks count as solved: "5 of 6"."""
-    return f"{sum(float(result.success(mode).mean) >= SOLVED for result in results.values())} of {len(results)}"
 
 
 def unsolved(result: TaskResult) -> Iterator[str]:
