@@ -206,7 +206,8 @@ class CobraConfig(AgentConfig):
     weight_decay: NonNegative = 0.0  # weight decay of AdamW
     ema_decay: Share = 0.0  # decay of the weights' moving average, which is evaluated and saved; 0: none (the paper)
     imagined_fraction: Share = 0.0  # share of remembered scenes that T imagined instead (not in the paper)
-    value: bool = False  # pyright: ignore[reportIncompatibleVariableOverride]  # learn to predict values (for sparse rewards) instead of rewards
+    value: bool = False  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Learn to predict values (for sparse rewards) instead of rewards."""
     discount: Share = 0.9  # discount factor of the values
     target_every: Count = 50  # environment steps between two updates of the value predictor's target network
     wait_for_reward: bool = False  # choose at random among the proposals until the first reward that is not 0
@@ -270,8 +271,10 @@ class MpoConfig(AgentConfig):
     dual_rate: Positive = 1e-2  # learning rate of the temperatures and Lagrange multipliers
     capacity: Count = 1_000_000  # transitions that the replay holds
     warmup_steps: Count = 1000  # environment steps before learning begins
-    envs: Batch = 32  # pyright: ignore[reportIncompatibleVariableOverride]  # environments side by side in this process
-    save_every: Count = 20_000  # pyright: ignore[reportIncompatibleVariableOverride]  # environment steps between two checkpoints
+    envs: Batch = 32  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Environments side by side in this process."""
+    save_every: Count = 20_000  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Environment steps between two checkpoints."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

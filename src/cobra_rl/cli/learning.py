@@ -43,7 +43,8 @@ class Learning(ABC):
     env: Maybe[str] = None  # A task of your own, as module:name or file.py:name, instead of one of the suite.
     world: World = None
     variant: Variant = "paper"  # Rules of the task: the paper's, or those of the released Spriteworld 1.0.2.
-    preset: Preset = "laptop"  # debug: for tests; laptop: ours, for two CPU cores; paper: the paper's numbers.
+    preset: Preset = "laptop"
+    """debug: for tests; laptop, and here also learnt: ours, for two CPU cores; paper: the paper's numbers."""
     seeds: Seeds = 1  # Number of random seeds; each trains one agent.
     first_seed: Seed = 0  # First random seed; the others follow it.
     runtime: Runtime = "local"

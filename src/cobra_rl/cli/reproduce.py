@@ -30,7 +30,8 @@ class Reproduce:
     out: options.OutFolder = Path("runs", "reproduce")
     """Output folder: vision/, explore/ (with the world), solve/TASK/, results/, figures/, report.html."""
     preset: options.Preset = "laptop"
-    """debug: minutes; laptop: hours on two CPU cores; paper: the paper's numbers, for a GPU."""
+    """debug: minutes; laptop: hours on two CPU cores; learnt: laptop without what it builds in, under way; paper: the
+    paper's numbers, for a GPU."""
     seeds: options.Seeds = 5  # Number of random seeds per task.
     seed: TrainingSeed = 0  # Random seed of the vision and exploration phases.
     steps: options.Maybe[options.Steps] = None
@@ -38,7 +39,7 @@ class Reproduce:
     final: options.Maybe[options.Episodes] = None  # Greedy evaluation episodes in each mode. Default: 200; 4 in debug.
 
     runtime: options.Runtime = "local"
-    """Train the tasks' seeds one after the other in this process, or in parallel with Ray (needs the extra [ray])."""
+    """Train each task's seeds side by side in this process, or in parallel with Ray (needs the extra [ray])."""
     workers: options.Maybe[options.Workers] = None
     """Number of seeds that Ray trains in parallel on this machine. Default: 2."""
     address: options.Maybe[str] = None
