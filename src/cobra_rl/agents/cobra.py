@@ -124,8 +124,7 @@ class Cobra(StepLearner):
         keys = jax.random.split(key, config.updates)
         start = (agent.predictor, agent.latest, agent.optimiser)
         (predictor, latest, optimiser), losses = jax.lax.scan(gradient_step, start, (numbers, keys))
-        learnt = agent._replace(predictor=predictor, latest=latest, optimiser=optimiser)
-        return learnt, {"loss": losses[-1]}
+        return agent._replace(predictor=predictor, latest=latest, optimiser=optimiser), {"loss": losses[-1]}
 
     def _minibatch(self, replay: ReplayState, key: PRNGKeyArray) -> Transition:
         """Draw remembered steps; a fraction of their next scenes is replaced by T's prediction (not in the paper)."""
@@ -134,8 +133,8 @@ class Cobra(StepLearner):
         if not self.config.imagined_fraction:
             return batch.step
         is_imagined = jax.random.bernoulli(imagined_key, self.config.imagined_fraction, (self.config.batch, 1, 1))
-        seen = batch.step.next_observation
-        return batch.step._replace(next_observation=jnp.where(is_imagined, batch.imagined, seen))
+        scenes = jnp.where(is_imagined, batch.imagined, batch.step.next_observation)
+        return batch.step._replace(next_observation=scenes)
 
     def _scaled(self, reward: Float[Array, ""]) -> Float[Array, ""]:
         """Clip a reward at the cap, and divide it by its unit."""
@@ -144,9 +143,6 @@ class Cobra(StepLearner):
     def init(self, key: PRNGKeyArray, world: WorldModel, observation: Float[Array, "K M"]) -> CobraState:
         """Start with a fresh predictor and an empty memory."""
         predictor = make_reward(self.config.reward, world.sizes.latents, key)
-        latest = jax.tree.map(jnp.copy, predictor)  # copies, since steps donate buffers
-        target = jax.tree.map(jnp.copy, predictor)
-        optimiser = self._optimiser.init(eqx.filter(predictor, eqx.is_array))
         step = Transition(
             observation,
             jnp.zeros(world.sizes.action),
@@ -156,8 +152,14 @@ class Cobra(StepLearner):
             terminated=jnp.bool_(False),
             truncated=jnp.bool_(False),
         )
-        replay = self._replay.init(Remembered(step, observation))
-        return CobraState(predictor, latest, target, optimiser, replay, jnp.int32(0))
+        return CobraState(
+            predictor=predictor,
+            latest=jax.tree.map(jnp.copy, predictor),  # copies, since steps donate buffers
+            target=jax.tree.map(jnp.copy, predictor),
+            optimiser=self._optimiser.init(eqx.filter(predictor, eqx.is_array)),
+            replay=self._replay.init(Remembered(step, observation)),
+            steps=jnp.int32(0),
+        )
 
     @property
     def policy(self) -> Policy:

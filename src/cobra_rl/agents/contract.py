@@ -152,8 +152,13 @@ class StepLearner(Learner):
         keys, reset_keys, agent_keys = _split(jnp.stack([jax.random.key(seed) for seed in seeds]), 3)
         envs, images = _initial(env, reset_keys)
         observations = _observe(self, world, images)
-        agents = _init(self, agent_keys, world, observations)
-        return Playing(envs, observations, jnp.zeros(len(keys)), agents, keys)
+        return Playing(
+            env=envs,
+            observation=observations,
+            reward=jnp.zeros(len(keys)),
+            agent=_init(self, agent_keys, world, observations),
+            key=keys,
+        )
 
     def step(self, env: Environment, world: World, state: Playing) -> tuple[Playing, Outcome, dict[str, Any]]:
         """Observe, explore and update once, for all seeds; see `Learner`."""
@@ -175,10 +180,8 @@ class StepLearner(Learner):
         present = (after.state, observation, after.reward)
         for rows in _in_groups(np.flatnonzero(after.done), min(FRESH, len(keys))):
             envs, images = _initial(env, reset_keys[rows])
-            fresh = (envs, _observe(self, world, images), jnp.zeros(len(rows)))
-            present = _replaced(present, rows, fresh)
-        envs, observations, rewards = present
-        return Playing(envs, observations, rewards, agents, keys), outcome, metrics
+            present = _replaced(present, rows, (envs, _observe(self, world, images), jnp.zeros(len(rows))))
+        return Playing(*present, agents, keys), outcome, metrics
 
     def agent_of(self, state: Playing, index: int) -> Any:
         """Return the state of one of the S agents."""

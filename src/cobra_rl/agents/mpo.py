@@ -131,15 +131,12 @@ def mpo_loss(
     weights, temperature_loss = weigh(values, positive.temperature, config.epsilon)
     outside = -jnp.linalg.norm(actions - jnp.clip(actions, 0.0, 1.0), axis=-1)
     more, penalty_loss = weigh(outside, positive.penalty_temperature, config.epsilon_penalty)
-    mean_only = Gaussian(online.mean, target.scale)
-    scale_only = Gaussian(target.mean, online.scale)
     total = temperature_loss + penalty_loss
     metrics = {"temperature": positive.temperature}
-    parts = (
-        ("mean", mean_only, positive.mean, config.epsilon_mean),
-        ("scale", scale_only, positive.scale, config.epsilon_scale),
-    )
-    for name, policy, alpha, epsilon in parts:
+    for name, policy, alpha, epsilon in (
+        ("mean", Gaussian(online.mean, target.scale), positive.mean, config.epsilon_mean),
+        ("scale", Gaussian(target.mean, online.scale), positive.scale, config.epsilon_scale),
+    ):
         fit = -jnp.sum((weights + more) * policy.log_prob(actions), axis=0).mean()
         kl = target.kl_per_dimension(policy).mean(0)  # [A]
         trust = jnp.sum(jax.lax.stop_gradient(alpha) * kl)
@@ -220,9 +217,14 @@ class Mpo(Learner):
         if self.actors is None:
             acting = model_free.begin(env, self.config.envs, world, jax.random.key(seed + 2))
         sizes = sizes_for(env, world)
-        agent = eqx.filter_jit(self.init)(sizes, jax.random.key(seed))
-        replay = _replay(self.config).init(model_free.zero_transition(env, self.config, sizes))
-        return MpoTraining(agent, replay, acting, jnp.int32(0), jnp.int32(0), jax.random.key(seed + 1))
+        return MpoTraining(
+            agent=eqx.filter_jit(self.init)(sizes, jax.random.key(seed)),
+            replay=_replay(self.config).init(model_free.zero_transition(env, self.config, sizes)),
+            acting=acting,
+            env_steps=jnp.int32(0),
+            turns=jnp.int32(0),
+            key=jax.random.key(seed + 1),
+        )
 
     def step(self, env: Environment, world: World, state: MpoTraining) -> tuple[MpoTraining, Outcome, dict[str, Any]]:
         """Play, remember, and learn as often as the replay ratio requires; see `Learner`."""
@@ -292,7 +294,6 @@ class Mpo(Learner):
         """Make fresh networks, for slots or pictures and actions of these sizes."""
         config = self.config
         networks = ActorCritic(config.networks, sizes, config.features == "pixels", key)
-        target = jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, networks)
         temperature, mean, scale = config.first_duals
         duals = Duals(
             jnp.asarray(temperature, jnp.float32),
@@ -301,15 +302,20 @@ class Mpo(Learner):
             jnp.full(sizes.action, scale, jnp.float32),
         )
         of_networks, of_duals = self._optimisers
-        optimisers = (of_networks.init(eqx.filter(networks, eqx.is_array)), of_duals.init(duals))
-        return MpoState(networks, target, duals, optimisers, jnp.int32(0))
+        return MpoState(
+            networks=networks,
+            target=jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, networks),
+            duals=duals,
+            optimisers=(of_networks.init(eqx.filter(networks, eqx.is_array)), of_duals.init(duals)),
+            updates=jnp.int32(0),
+        )
 
     def update(self, state: MpoState, batch: Transition, key: PRNGKeyArray) -> tuple[MpoState, dict[str, Array]]:
         """Take one gradient step on a batch whose observations are slots or rendered pictures."""
         gradients, metrics = eqx.filter_grad(self.loss, has_aux=True)((state.networks, state.duals), state, batch, key)
-        first, second = self._optimisers
-        updates, networks_state = first.update(gradients[0], state.optimisers[0])
-        dual_updates, duals_state = second.update(gradients[1], state.optimisers[1])
+        of_networks, of_duals = self._optimisers
+        updates, networks_state = of_networks.update(gradients[0], state.optimisers[0])
+        dual_updates, duals_state = of_duals.update(gradients[1], state.optimisers[1])
         networks = eqx.apply_updates(state.networks, updates)
         count = state.updates + 1
         renew = count % self.config.target_every == 0
@@ -331,7 +337,7 @@ class Mpo(Learner):
         Returns:
             The loss, and the metrics of `mpo_loss`, `td`, `value` (mean Q') and `scale` of the target policy.
         """
-        (networks, duals) = learnt
+        networks, duals = learnt
         config = self.config
         following = batch.next_observation
         target = state.target.policy(following)
