@@ -18,8 +18,8 @@ from cobra_rl.runs import signals
 # By command: the module and the class that implement it, imported only when it is called, and a line of help. Tasks are
 # learnt and drawn by modules that are imported later still, by the methods that use them, so that --help is quick.
 COMMANDS = {
-    "solve": ("solve:Solve", "Learn a task: train the reward predictor (phase 3)."),
-    "baseline": ("baseline:Baseline", "Learn a task with a model-free baseline: MPO."),
+    "solve": ("learning:Solve", "Learn a task: train the reward predictor (phase 3)."),
+    "baseline": ("learning:Baseline", "Learn a task with a model-free baseline: MPO."),
     "watch": ("watch:Watch", "Film an agent, its slots and its imagined scenes."),
     "play": ("play:Play", "Play with, watch and teach an agent in the browser."),
     "play-random": ("watch:PlayRandom", "Film an environment under random actions."),
@@ -60,7 +60,7 @@ def parse(words: list[str]) -> Any:
     """Parse a command line into an instance of the command's class; its method `run` executes it."""
     from cobra_rl.cli.options import parse_command
 
-    name, rest = _split(words)
+    name, rest = _command_and_options(words)
     return parse_command(pkgutil.resolve_name(f"cobra_rl.cli.{COMMANDS[name][0]}"), f"cobra {name}", rest)
 
 
@@ -68,7 +68,7 @@ def _run(words: list[str], debug: bool) -> int:
     signals.at_second_interrupt = end_at_once
     try:
         with ended_by_interrupts():
-            if _split(words)[0] in TRAINING and not {"-h", "--help"} & set(words):
+            if _command_and_options(words)[0] in TRAINING and not {"-h", "--help"} & set(words):
                 use_huge_pages()
             command = parse(words)
         command.run()
@@ -102,7 +102,7 @@ def _sentence(error: Exception) -> str:
     return f"{explain(error)}."
 
 
-def _split(words: list[str]) -> tuple[str, list[str]]:
+def _command_and_options(words: list[str]) -> tuple[str, list[str]]:
     """Split a command line into the name of the command, one or two words, and its options."""
     for count in (2, 1):
         if (name := " ".join(words[:count])) in COMMANDS:

@@ -15,15 +15,16 @@ from cobra_rl.environments import load_environment
 from cobra_rl.evaluation.explore import evaluate_explore
 from cobra_rl.evaluation.task import greedy_scores
 from cobra_rl.evaluation.vision import evaluate_suite, evaluate_vision
-from cobra_rl.reporting.results import write_evaluation
+from cobra_rl.reporting.results import MAIN_PLACE, write_evaluation
 from cobra_rl.reporting.tables import print_explore, print_result, print_vision
 from cobra_rl.runs.load import learnt_seeds, load_agent
 from cobra_rl.runs.settings import task_settings
 from cobra_rl.runs.worlds import load_vision, load_world
 from cobra_rl.spriteworld import Spriteworld
 
-WORLD = "The run's world, by name or folder, if it was moved. Default: the one that it recorded, or its copy."
-TEST_SEED = 1919  # random seed of the episodes of `cobra evaluate RUN`, which differ from those at the end of the run
+RUN_TEST_SEED = (
+    1919  # random seed of the episodes of `cobra evaluate RUN`, which differ from those at the end of the run
+)
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,12 @@ class EvaluateRun:
 
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The folder of a run of `cobra solve` or `cobra baseline`, such as runs/solve/sorting."""
-    world: Annotated[World, tyro.conf.arg(help=WORLD)] = None
+    world: Annotated[
+        World,
+        tyro.conf.arg(
+            help="The run's world, by name or folder, if it was moved. Default: the one that it recorded, or its copy."
+        ),
+    ] = None
     env: Maybe[str] = None  # The environment of the run, given again, as module:name or file.py:name.
     episodes: Episodes = 200  # Number of greedy episodes in each mode (train and test).
     sampled: bool = False  # Draw the actions of a baseline from its policy, as in training, instead of taking the mean.
@@ -55,7 +61,8 @@ class EvaluateRun:
             policy = mpo_policy(settings.config, sampled=True) if is_sampled else agent.policy
             with working(f"seed {seed}: {self.episodes} {'sampled' if is_sampled else 'greedy'} episodes in each mode"):
                 rows.append(
-                    {"seed": seed} | greedy_scores(policy, agent.params, envs, episodes=self.episodes, seed=TEST_SEED)
+                    {"seed": seed}
+                    | greedy_scores(policy, agent.params, envs, episodes=self.episodes, seed=RUN_TEST_SEED)
                 )
         metrics = to_json(settings) | {"episodes": self.episodes, "sampled": self.sampled, "seeds": rows}
         print_result(metrics)
@@ -100,8 +107,7 @@ class EvaluateVision(HeldOut):
             if self.suite:
                 metrics = evaluate_suite(model, self.scenes)
             else:
-                place = "paper/exploration/train" if self.env is None else self.env
-                metrics = {place: evaluate_vision(model, self.environment(), scenes=self.scenes)}
+                metrics = {self.env or MAIN_PLACE: evaluate_vision(model, self.environment(), scenes=self.scenes)}
         print_vision(metrics)
         write_metrics(self.out, metrics)
 

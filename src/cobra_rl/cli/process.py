@@ -33,9 +33,12 @@ def keep_talking() -> None:
         old = getattr(sys, name)
         if old is getattr(sys, f"__{name}__"):  # else somebody listens who is neither a terminal nor a pipe
             raw = _Steady(number, "w", closefd=False)
-            encoding = old.encoding if old else "utf-8"
-            lines = raw.isatty() or name == "stderr"
-            stream = io.TextIOWrapper(io.BufferedWriter(raw), encoding, "backslashreplace", line_buffering=lines)
+            stream = io.TextIOWrapper(
+                io.BufferedWriter(raw),
+                old.encoding if old else "utf-8",
+                "backslashreplace",
+                line_buffering=raw.isatty() or name == "stderr",
+            )
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)  # the old one would complain at the end
 

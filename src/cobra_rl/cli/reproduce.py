@@ -16,7 +16,7 @@ from cobra_rl.console import warn
 from cobra_rl.environments import Problem
 from cobra_rl.reporting.results import read_task
 from cobra_rl.reporting.tables import print_suite
-from cobra_rl.runs.task import TaskRun, prepare
+from cobra_rl.runs.task import TaskRun, learn_elsewhere, prepare
 from cobra_rl.runs.train import train_explore, train_vision
 from cobra_rl.spriteworld import make
 from cobra_rl.spriteworld.names import REWARDED, SUITE
@@ -100,7 +100,7 @@ class Reproduce:
                 command(world=self._world, scenes=60 if self._debug else 1000, out=out).run()
 
     def _learn(self) -> None:
-        options.learn_with_ray([self._task_run(task) for task in REWARDED], self.workers, self.address)
+        learn_elsewhere([self._task_run(task) for task in REWARDED], self.workers, self.address)
 
     def _solve(self, task: str) -> None:
         self._task_run(task).solve()
@@ -126,8 +126,8 @@ class Reproduce:
             write_atomically(path, content)
 
     def _figures(self) -> None:
-        command = report.Figures(world=self._world, results=self._results, out=self.out / "figures")
-        command.run(self._agents, redraw=False)
+        figures = report.Figures(world=self._world, results=self._results, out=self.out / "figures")
+        figures.run(self._agents, redraw=False)
 
     def _report(self) -> None:
         command = report.Report(
@@ -150,13 +150,13 @@ class Reproduce:
 
     def _record(self, part: str, minutes: float) -> None:
         """Add what a part took in this call to reproduce.json."""
-        known = self._minutes()
-        total = known | {part: known.get(part, 0.0) + minutes}
+        total = self._minutes()
+        total[part] = total.get(part, 0.0) + minutes
         write_json(self.out / "reproduce.json", {"command": command_line(), "minutes": total})
 
     def _tell(self) -> None:
         """Print the results, the paper's statement about its own, and the wall time of each part."""
-        found = (read_task(self._results, f"solve/{task}") for task in REWARDED)
+        found = [read_task(self._results, f"solve/{task}") for task in REWARDED]
         print_suite([result for result in found if result is not None])
         print(
             'The paper: "COBRA learns to solve most of our tasks using only 100-1000 rewarded environment steps", in '

@@ -1,9 +1,8 @@
 """`cobra train vision` and `cobra train explore`."""
 
-import dataclasses
 from collections.abc import Mapping
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -114,17 +113,16 @@ class TrainExplore(Training):
                 command=command_line(),
             )
         print(f"World: {folder / 'world'}\nLog: {folder / 'log.jsonl'}\nPictures: {folder / 'pictures'}")
-        task = "sorting" if self.env is None else "--env YOUR_TASK"
-        print(f"Next: cobra solve {task} --world {folder / 'world'}")
+        print(f"Next: cobra solve {'--env YOUR_TASK' if self.env else 'sorting'} --world {folder / 'world'}")
 
     def configuration(self) -> ExploreConfig:
         """Return the configuration, with --steps and --policy applied."""
         config = super().configuration()
-        usual = EXPLORE[self.preset].exploration
         if self.policy == "random":
-            return dataclasses.replace(config, curious=False)
+            return replace(config, curious=False)
+        usual = EXPLORE[self.preset].exploration
         policy = shortcut(config.exploration, usual, "net", self.policy, "--policy", "--config.exploration")
-        return dataclasses.replace(config, exploration=policy)
+        return replace(config, exploration=policy)
 
     def _ray_actors(self, config: ExploreConfig, env: Any, seen: Path) -> Any:
         functions = actor_functions(config, env, 1)

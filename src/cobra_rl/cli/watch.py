@@ -15,11 +15,7 @@ from cobra_rl.runs.agent import Agent
 from cobra_rl.runs.load import TrainedAgent, load_agent
 from cobra_rl.spriteworld import make
 
-WORLD = (
-    "The world whose agent is filmed, by name or folder. With --run: the run's world, if it was moved; by default the "
-    "one that it recorded, or its copy."
-)
-PIXELS = 300_000_000  # most pixels of a film: about a gigabyte of memory
+MOST_PIXELS = 300_000_000  # most pixels of a film: about a gigabyte of memory
 
 
 @dataclass(frozen=True)
@@ -34,7 +30,13 @@ class Watch:
     """Film the agent of this run of `cobra solve` or `cobra baseline` at the task that it learnt."""
     seed_of_run: Annotated[Maybe[Seed], tyro.conf.arg(name="run-seed", help_behavior_hint="")] = None
     """Random seed of the run whose agent is filmed. Default: the first."""
-    world: Annotated[World, tyro.conf.arg(help=WORLD)] = None
+    world: Annotated[
+        World,
+        tyro.conf.arg(
+            help="The world whose agent is filmed, by name or folder. With --run: the run's world, if it was moved; by "
+            "default the one that it recorded, or its copy."
+        ),
+    ] = None
     env: Maybe[str] = None  # The environment of the run, given again, as module:name or file.py:name.
     frames: Frames = 60  # Number of frames; when an episode ends, the next begins.
     seed: Seed = 0  # Random seed; the same seed writes the same film.
@@ -90,9 +92,9 @@ class PlayRandom:
 
     def run(self) -> None:
         """Film, and print the path of the film."""
-        if (pixels := self.steps * self.size**2) > PIXELS:
+        if (pixels := self.steps * self.size**2) > MOST_PIXELS:
             asked = f"--steps {self.steps} of --size {self.size} are {pixels:,} pixels"
-            raise ValueError(f"{asked}; a film holds at most {PIXELS:,}: take fewer steps or a smaller size.")
+            raise ValueError(f"{asked}; a film holds at most {MOST_PIXELS:,}: take fewer steps or a smaller size.")
         if self.task is not None and self.env is not None:
             raise ValueError("Name an environment of the suite or give one of your own with --env, not both.")
         options: dict[str, Any] = {"steps": self.steps, "seed": self.seed, "click_on_sprites": not self.uniform}

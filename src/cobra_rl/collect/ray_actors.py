@@ -49,8 +49,8 @@ class RayActors:
         if count < 1:
             raise ValueError(f"There are {count} actors; there must be at least 1.")
         start_ray(max(count + 1, os.cpu_count() or 1), address)
-        environment = ENVIRONMENT | environment_here(address)
-        self._player = ray.remote(num_cpus=1, runtime_env={"env_vars": environment})(_Player)
+        environment = {"env_vars": ENVIRONMENT | environment_here(address)}
+        self._player = ray.remote(num_cpus=1, runtime_env=environment)(_Player)
         self._given = begin, play, ray.put(parts), seed
         self._policy: Any = None
         self._under_way: dict[Any, Any] = {}  # future -> actor; empty until the first policy is known
@@ -75,8 +75,10 @@ class RayActors:
             ready, _ = ray.wait(list(self._under_way), num_returns=1, timeout=PATIENCE)
             self._idle = 0 if ready else self._idle + 1
             if self._idle >= MOST_FAILURES:
-                seconds = f"{self._idle * PATIENCE:.0f} seconds"
-                raise ChildProcessError(f"No actor began to play within {seconds}: is there a core for each of them?")
+                raise ChildProcessError(
+                    f"No actor began to play within {self._idle * PATIENCE:.0f} seconds: is there a core for each of "
+                    "them?"
+                )
         chunks = []
         for future in ready:
             actor = self._under_way.pop(future)

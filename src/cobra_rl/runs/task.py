@@ -1,13 +1,12 @@
 """Learn a task: runs of one or several seeds, their scores, and result.json, for any learner."""
 
-import dataclasses
 import functools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -45,10 +44,8 @@ def make_learner(config: AgentConfig) -> Learner:
     return learner
 
 
-def check_fit(env: Environment, world: WorldModel | None) -> None:
-    """Raise a ValueError if pictures, actions or sprites of an environment do not fit the world model, if any."""
-    if world is None:
-        return
+def check_fit(env: Environment, world: WorldModel) -> None:
+    """Raise a ValueError if pictures, actions or sprites of an environment do not fit the world model."""
     knows = world.sizes
     if env.image_size != knows.image or env.action_size != knows.action:
         raise ValueError(
@@ -88,10 +85,11 @@ class TaskRun:
         learner = make_learner(self.config)
         kind = Seed if learner.most_seeds is None else TrainingSeed
         conform(kind, self.seeds[-1], "The last random seed (--first-seed + --seeds - 1)")
-        for env in self.envs.values():
-            check_fit(env, self.world)
-        seeds = list(self.seeds)[: self._most_seeds]
-        check_memory(lambda: learner.begin(self.train_env, self.world, seeds), self.config.memory_option)
+        if self.world is not None:
+            for env in self.envs.values():
+                check_fit(env, self.world)
+        together = self.seeds[: self._most_seeds]
+        check_memory(lambda: learner.begin(self.train_env, self.world, together), self.config.memory_option)
 
     @property
     def train_env(self) -> Environment:
@@ -117,8 +115,14 @@ class TaskRun:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Lock the folder for this process; refuse a folder whose run has other settings, or more seeds."""
-        options = {"free": FREE, "command": self.command, "check": self._refuse_fewer_seeds, "newer": NEWER}
-        with open_run(self.folder, self.settings, **options):
+        with open_run(
+            self.folder,
+            self.settings,
+            free=FREE,
+            command=self.command,
+            check=self._refuse_fewer_seeds,
+            newer=NEWER,
+        ):
             if self.world_folder is not None:
                 copy_world(self.world_folder, self.folder / "world")
             yield
@@ -127,10 +131,9 @@ class TaskRun:
         """Raise a ValueError if result.json holds seeds that are not asked for: it is written anew without them."""
         known = _known(self.folder / "result.json", {"seeds": list})
         if lost := sorted({row["seed"] for row in known["seeds"]} - set(self.seeds) if known else ()):
-            missing = f"seed{'s' * (len(lost) > 1)} {', '.join(map(str, lost))}"
             raise ValueError(
-                f"{self.folder} holds results of {missing}, which --first-seed and --seeds leave out; ask for all of "
-                "its seeds, or give another folder with --out."
+                f"{self.folder} holds results of seed{'s' * (len(lost) > 1)} {', '.join(map(str, lost))}, which "
+                "--first-seed and --seeds leave out; ask for all of its seeds, or give another folder with --out."
             )
 
     def groups(self) -> list[range]:
@@ -166,12 +169,11 @@ class TaskRun:
             The entries of these seeds in result.json.
         """
         title = self._title(group)
-        known = [self._scored(seed) for seed in group]
-        if None not in known:
+        rows: list[Any] = [self._scored(seed) for seed in group]
+        if None not in rows:
             print(f"{title}: finished, {self.steps:,} steps are done in {self.place(group)}", flush=True)
-            return cast(list, known)
-        learner = self._learner(group[0])
-        with closing(learner):
+            return rows
+        with closing(self._learner(group[0])) as learner:
             phase = TaskPhase(
                 learner=learner,
                 env=self.train_env,
@@ -182,17 +184,14 @@ class TaskRun:
                 check_every=self.check_every,
             )
             state = run(phase, self.place(group), weights_in=self.folder)
-        rows = []
         for index, seed in enumerate(group):
-            row = known[index]
-            if row is None:
-                row = phase.summary(index) | self._score(learner, state, index, seed)
-                asked = {"steps": self.steps, "final": self.final}
-                files.write_json(self._scores_path(seed), asked | {"row": row})
-            rows.append(row)
+            if rows[index] is None:
+                rows[index] = phase.summary(index) | self._score(learner, state, index, seed)
+                scores = {"steps": self.steps, "final": self.final, "row": rows[index]}
+                files.write_json(self._scores_path(seed), scores)
         if capped := sum(record["capped"] for record in phase.history["seeds"]):
-            above = f"above config.reward_cap ({self.config.reward_cap:g}) and were learnt as that"
-            print(f"{title}: {capped} rewards were {above}.", flush=True)
+            cap = f"config.reward_cap ({self.config.reward_cap:g})"
+            print(f"{title}: {capped} rewards were above {cap} and were learnt as that.", flush=True)
         return rows
 
     def job_name(self, group: range) -> str:
@@ -244,11 +243,14 @@ class TaskRun:
         with self.lock():
             began = time.monotonic()
             context = _reference_scores(self.folder, self.envs, self.final)
-            rows = [row for group in self.groups() for row in self.learn(group)]
-            rows = [row | normalised_reward(row, context) for row in rows]
-            minutes = (time.monotonic() - began) / 60
-            asked = {"command": self.command} | to_json(self.settings)
-            result = asked | {"minutes": minutes, "context": context, "seeds": rows}
+            rows = [row | normalised_reward(row, context) for group in self.groups() for row in self.learn(group)]
+            result = {
+                "command": self.command,
+                **to_json(self.settings),
+                "minutes": (time.monotonic() - began) / 60,
+                "context": context,
+                "seeds": rows,
+            }
             path = self.folder / "result.json"
             known = _known(path, {name: result[name] for name in result if name not in ("command", "minutes")})
             if known is None:  # otherwise nothing was left to do
@@ -256,40 +258,38 @@ class TaskRun:
         return known or result
 
 
-def learn_elsewhere(runs: Sequence[TaskRun], workers: int, address: str | None = None) -> None:
+def learn_elsewhere(runs: Sequence[TaskRun], workers: int | None, address: str | None) -> None:
     """Learn all seeds of several tasks in Ray processes; `solve` of each task then finds them done.
 
     Args:
         runs: The trainings; they write into their folders, which all machines of a cluster must see.
-        workers: The number of jobs at a time on this machine; a cluster uses all its cores.
+        workers: The number of jobs at a time on this machine, by default 2; a cluster uses all its cores.
         address: The address of a Ray cluster; None starts Ray on this machine.
     """
     from cobra_rl.runs.ray_seeds import spread
 
-    runs = [dataclasses.replace(each, side_by_side=1) for each in runs]
+    calls = {}
+    logs = {}
     with ExitStack() as stack:
-        calls = {}
-        logs = {}
-        for each in runs:
-            stack.enter_context(each.lock())
-            for group in each.groups():
-                name = each.job_name(group)
-                calls[name] = functools.partial(each.learn, group)
-                logs[name] = each.place(group)
-        spread(calls, logs, workers, address)
+        for run_alone in (replace(each, side_by_side=1) for each in runs):
+            stack.enter_context(run_alone.lock())
+            for group in run_alone.groups():
+                name = run_alone.job_name(group)
+                calls[name] = functools.partial(run_alone.learn, group)
+                logs[name] = run_alone.place(group)
+        spread(calls, logs, workers or 2, address)
 
 
 def _reference_scores(folder: Path, envs: Mapping[str, Environment], final: int) -> dict[str, Any]:
     """Measure the random policy and the upper bound for comparison, once for all seeds."""
     path = folder / "context.json"
-    asked = {"final": final}
-    if known := _known(path, asked | {"context": dict}):
+    if known := _known(path, {"final": final, "context": dict}):
         return known["context"]
     with working(f"Reference policies: {final} episodes of a random policy and of a search with the true state"):
         found = reference_scores(envs, final, FINAL_SEED)
     if not all(np.isfinite(value) for scores in found.values() for value in scores.values()):
         raise Diverged("The environment gives rewards that are not finite; correct its task first.")
-    files.write_json(path, asked | {"context": found})
+    files.write_json(path, {"final": final, "context": found})
     return found
 
 
