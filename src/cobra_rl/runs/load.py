@@ -67,8 +67,8 @@ def _other(folder: Path, settings: TaskSettings, seed: int | None, world: str | 
     if settings.world is not None:
         known = load_world(world_of(folder, settings.world, world))
         known = known if settings.problem.exploration_policy else known.without_policy()
-    env = settings.problem.environments()["train"]
-    like = eqx.filter_eval_shape(lambda: learner.saved_like(known, sizes_for(env, known)))
+    sizes = sizes_for(settings.problem.environments()["train"], known)
+    like = eqx.filter_eval_shape(lambda: learner.saved_like(known, sizes))
     path = settings.weights_of(folder, seed, like.kind)
     if not learner.is_saved_by(read_config(path, like.kind), to_json(like.config)):
         raise ValueError(f"{path / 'config.json'} is not of the run {folder}: its configuration is another.")

@@ -58,8 +58,7 @@ def run(phase: Phase, folder: Path, weights_in: Path | None = None) -> Any:
             print(f"{phase.title}: resumes at step {step:,} of {phase.steps:,}, saved in {saved}", flush=True)
         with RunLog(folder, phase.steps, phase.title, step, phase.columns) as log:
             stop.say = log.say
-            began = time.monotonic() - meta["seconds"]
-            return _Loop(phase, folder, weights_in, log, stop, began).run(state, step)
+            return _Loop(phase, folder, weights_in, log, stop, time.monotonic() - meta["seconds"]).run(state, step)
 
 
 def _prepared(phase: Phase, folder: Path, weights_in: Path) -> tuple[int, Any, Mapping[str, Any]]:
@@ -107,10 +106,10 @@ def _explained(saved: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in files.NO_ROOM:
             raise
-        raise OSError(f"{files.explain(error)}; {_kept(saved)}.") from error
+        raise OSError(f"{files.explain(error)}; {_kept_checkpoint(saved)}.") from error
 
 
-def _kept(saved: Path) -> str:
+def _kept_checkpoint(saved: Path) -> str:
     """Say which checkpoint a run can go on from."""
     steps = [step for step, _ in checkpoint.checkpoints(saved)]
     return f"the checkpoint of step {max(steps):,} is kept in {saved}" if steps else "nothing was saved yet"
@@ -189,7 +188,7 @@ class _Loop:
             wrong = ["a weight is not finite"]
         if wrong:
             raise Diverged(
-                f"The {wrong[0]} at step {step}; {_kept(self.folder / CHECKPOINTS)}. "
+                f"The {wrong[0]} at step {step}; {_kept_checkpoint(self.folder / CHECKPOINTS)}. "
                 "Start a new run in another folder with a lower --config.learning-rate or another random seed."
             )
         return scalars

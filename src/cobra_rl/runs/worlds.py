@@ -23,6 +23,7 @@ import jax
 from cobra_rl.bounds import Width, conform, from_json
 from cobra_rl.cache import keep_compilations
 from cobra_rl.models.exploration import ExplorationConfig
+from cobra_rl.models.reward import RewardConfig
 from cobra_rl.models.transition import TransitionConfig
 from cobra_rl.models.vision import VisionModel, VisionModelConfig
 from cobra_rl.models.world import WorldModel, sizes_of
@@ -34,8 +35,13 @@ keep_compilations()
 
 DEFAULT_WORLD = "structured"
 SHIPPED = Path(__file__).parents[1] / "weights"  # a folder for each shipped world
-CONFIGS = {"vision": VisionModelConfig, "transition": TransitionConfig, "exploration": ExplorationConfig}
-PARTS = tuple(CONFIGS)
+PARTS = ("vision", "transition", "exploration")
+CONFIGS = {
+    "vision": VisionModelConfig,
+    "transition": TransitionConfig,
+    "exploration": ExplorationConfig,
+    "reward": RewardConfig,
+}
 
 
 def own_worlds() -> Path:
@@ -104,10 +110,9 @@ def find_vision(folder: Path | str | None) -> Path:
     for candidate in (home, home / "weights", home / "vision", home / "world" / "vision"):
         if (candidate / "weights.safetensors").exists():
             return candidate
-    known = ", ".join(named_worlds())
     raise WeightsError(
         f"There are no vision weights in {folder}: give a run of `cobra train vision`, or a world, by its folder or "
-        f"its name ({known})."
+        f"its name ({', '.join(named_worlds())})."
     )
 
 
@@ -125,8 +130,7 @@ def load_vision(folder: Path | str | None = None, trust: bool = False) -> Vision
         WeightsError: If there are no vision weights, or they are damaged or of another version.
     """
     place = find_vision(folder)
-    with trusting(trust):
-        return _load_model(place, "vision", read_config(place, "vision"))
+    return load_model(place, "vision", read_config(place, "vision"), trust=trust)
 
 
 def load_world(world: Path | str | None = None, trust: bool = False) -> WorldModel:
@@ -156,8 +160,7 @@ def load_world(world: Path | str | None = None, trust: bool = False) -> WorldMod
         action_size = conform(Width, config.pop("action_size", None), where)
         sizes = sizes_of(vision.config, action_size)
         arguments = (sizes, vision.place) if part == "transition" else (sizes,)
-        with trusting(trust):
-            models[part] = _load_model(place / part, part, config, *arguments)
+        models[part] = load_model(place / part, part, config, *arguments, trust=trust)
     return WorldModel(vision, **models, action_size=action_size)
 
 
@@ -225,8 +228,8 @@ def _copy(source: Path, target: Path) -> None:
 
 def _fingerprint(folder: Path) -> dict[str, Any]:
     parts = {part: sha256(folder / part) for part in PARTS}
-    combined = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-    return {"kind": "world", "sha256": combined, "parts": parts}
+    combined = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
+    return {"kind": "world", "sha256": combined.hexdigest(), "parts": parts}
 
 
 def _claimed_sha256(home: Path) -> Any:
@@ -235,12 +238,23 @@ def _claimed_sha256(home: Path) -> Any:
         return files.read_json((sealed(home) or home) / "world.json").get("sha256")
 
 
-def _load_model(folder: Path, part: str, config: dict, *arguments: Any) -> Any:
-    """Load a model from its weights and the configuration beside them; raise WeightsError if they do not fit."""
-    where = str(folder / "config.json")
+def load_model(folder: Path, kind: str, config: dict[str, Any], *arguments: Any, trust: bool) -> Any:
+    """Load a model from its weights.
+
+    Args:
+        folder: The folder of the weights.
+        kind: The kind of the model, one of `CONFIGS`.
+        config: The configuration that was saved beside the weights.
+        *arguments: What models of this kind are built from beside that.
+        trust: Whether code that the configuration names as the class may be run.
+
+    Raises:
+        WeightsError: If configuration and weights do not fit.
+    """
     try:
-        settings = from_json(CONFIGS[part], config, where)
+        with trusting(trust):
+            settings = from_json(CONFIGS[kind], config, str(folder / "config.json"))
         like = eqx.filter_eval_shape(lambda key: make_part(settings, *arguments, key), jax.random.key(0))
     except (ValueError, TypeError) as error:
         raise WeightsError(str(error)) from error
-    return load_weights(folder, like, part)
+    return load_weights(folder, like, kind)
