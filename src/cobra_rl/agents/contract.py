@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray, UInt8
 
+from cobra_rl.collect.actors import Actors
 from cobra_rl.collect.transition import Transition
 from cobra_rl.config import AgentConfig
 from cobra_rl.models.transition import Sizes
@@ -26,6 +27,7 @@ from cobra_rl.storage.weights import Weights
 Params = Any  # the parameters that a policy needs, as a pytree
 Observations = Any  # uint8 images [B, H, W, 3]; batched states for a policy with `sees_state`
 World = Any  # a WorldModel; None if the agent uses none
+MakeActors = Callable[..., Actors]  # (begin, play, world, seed) -> actors
 FRESH = 2  # seeds whose fresh scenes are observed in one call: seldom do more episodes end in the same step
 
 
@@ -112,6 +114,10 @@ class Learner(abc.ABC):
     def is_saved_by(self, saved: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
         """Tell whether the configuration beside saved weights is the expected one, that of `saved_like`."""
         return saved == expected
+
+    def with_actors(self, make: MakeActors, env: Environment, world: World, seed: int) -> "Learner":
+        """Return the same learner with actors elsewhere, which `make` starts; most learners play by themselves."""
+        raise ValueError(f"{self.config.name} plays by itself; only MPO learns from Ray actors.")
 
     def close(self) -> None:  # noqa: B027 most have nothing to release
         """Release what the learner holds beside its state, such as actors in other processes."""

@@ -21,7 +21,7 @@ scene is not kept.
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -33,7 +33,7 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from cobra_rl.agents import model_free
-from cobra_rl.agents.contract import Learner, Outcome, Policy, World, sizes_for
+from cobra_rl.agents.contract import Learner, MakeActors, Outcome, Policy, World, sizes_for
 from cobra_rl.agents.model_free import PlayState, policy_input, to_environment
 from cobra_rl.bounds import from_json, to_json
 from cobra_rl.collect.actors import Actors, Collected
@@ -48,8 +48,6 @@ from cobra_rl.spriteworld.base import Environment
 from cobra_rl.storage.weights import Weights
 
 LEAST_DUAL = 1e-8
-
-MakeActors = Callable[..., Actors]  # (begin, play, world, seed) -> actors
 
 
 class Duals(NamedTuple):
@@ -195,7 +193,7 @@ class Mpo(Learner):
     most_seeds: ClassVar[int | None] = 1
 
     def with_actors(self, make: MakeActors, env: Environment, world: World, seed: int) -> "Mpo":
-        """Return the same learner with actors elsewhere, which `make` starts, called as (begin, play, world, seed)."""
+        """Return the same learner with actors elsewhere; see `Learner`."""
         begin = functools.partial(model_free.begin, env, 1)
         play = functools.partial(model_free.play, env, self.config)
         return Mpo(self.config, make(begin, play, world, seed + 2))

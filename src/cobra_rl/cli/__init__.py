@@ -78,7 +78,12 @@ def _run(words: list[str], debug: bool) -> int:
     except (ValueError, OSError, ArithmeticError, ImportError) as error:
         if debug:
             traceback.print_exc()
-        print(f"cobra: {_sentence(error)}", file=sys.stderr)
+        sentence = str(error)
+        if isinstance(error, OSError):
+            from cobra_rl.storage.files import explain
+
+            sentence = f"{explain(error)}."
+        print(f"cobra: {sentence}", file=sys.stderr)
         return 2
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and "RESOURCE_EXHAUSTED" not in str(error):
@@ -91,15 +96,6 @@ def _run(words: list[str], debug: bool) -> int:
     finally:
         signals.at_second_interrupt = None
     return 0
-
-
-def _sentence(error: Exception) -> str:
-    """Describe an error in one sentence; for an OSError, name the file and say what to do."""
-    if not isinstance(error, OSError):
-        return str(error)
-    from cobra_rl.storage.files import explain
-
-    return f"{explain(error)}."
 
 
 def _command_and_options(words: list[str]) -> tuple[str, list[str]]:

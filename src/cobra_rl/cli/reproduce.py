@@ -18,8 +18,7 @@ from cobra_rl.reporting.results import read_task
 from cobra_rl.reporting.tables import print_suite
 from cobra_rl.runs.task import TaskRun, learn_elsewhere, prepare
 from cobra_rl.runs.train import train_explore, train_vision
-from cobra_rl.spriteworld import make
-from cobra_rl.spriteworld.names import REWARDED, SUITE
+from cobra_rl.spriteworld import REWARDED, SUITE, make
 from cobra_rl.storage.files import read_json, write_atomically, write_json
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cobra_rl.agents.contract import Learner
-from cobra_rl.agents.mpo import MakeActors, Mpo
+from cobra_rl.agents.contract import Learner, MakeActors
 from cobra_rl.bounds import Seed, TrainingSeed, conform, to_json
 from cobra_rl.config import MOST_SEEDS, AgentConfig
 from cobra_rl.console import warn, working
@@ -26,8 +25,7 @@ from cobra_rl.runs.folder import open_run, seeds_in
 from cobra_rl.runs.loop import CHECKPOINTS, run
 from cobra_rl.runs.settings import TaskSettings, WorldUsed
 from cobra_rl.runs.worlds import copy_world, find_world, load_world, world_record
-from cobra_rl.spriteworld.base import Environment
-from cobra_rl.spriteworld.env import Spriteworld
+from cobra_rl.spriteworld import Environment, Spriteworld
 from cobra_rl.storage import files
 from cobra_rl.storage.weights import WEIGHTS_FILE, is_whole
 
@@ -141,9 +139,7 @@ class TaskRun:
         begun = (seeds_in(path.parent.name) for path in self.folder.glob(f"seed*/{CHECKPOINTS}"))
         groups = [group for group in begun if group and set(group) <= set(self.seeds)]
         fresh: list[range] = []
-        for seed in self.seeds:
-            if any(seed in group for group in groups):
-                continue
+        for seed in sorted(set(self.seeds).difference(*groups)):
             if fresh and fresh[-1][-1] == seed - 1 and len(fresh[-1]) < self._most_seeds:
                 fresh[-1] = range(fresh[-1][0], seed + 1)
             else:
@@ -173,7 +169,10 @@ class TaskRun:
         if None not in rows:
             print(f"{title}: finished, {self.steps:,} steps are done in {self.place(group)}", flush=True)
             return rows
-        with closing(self._learner(group[0])) as learner:
+        learner = make_learner(self.config)
+        if self.make_actors is not None:
+            learner = learner.with_actors(self.make_actors, self.train_env, self.world, group[0])
+        with closing(learner):
             phase = TaskPhase(
                 learner=learner,
                 env=self.train_env,
@@ -211,15 +210,6 @@ class TaskRun:
         if self.world is None or self.problem.exploration_policy:
             return self.world
         return self.world.without_policy()
-
-    def _learner(self, seed: int) -> Learner:
-        """Build the learner, with its Ray actors if there are any."""
-        learner = make_learner(self.config)
-        if self.make_actors is None:
-            return learner
-        if not isinstance(learner, Mpo):
-            raise ValueError(f"{self.config.name} plays by itself; only MPO learns from Ray actors.")
-        return learner.with_actors(self.make_actors, self.train_env, self.world, seed)
 
     def _scores_path(self, seed: int) -> Path:
         return self.folder / f"seed{seed}" / "scores.json"
