@@ -71,8 +71,7 @@ def move(
     Returns the new state, whose scenes are not encoded yet (see `encode_changed`), the transitions without their next
     observation (see `with_next`), and the share of actions that moved something.
     """
-    observation = policy_input(env, config, replay_observation(config, state))
-    return _move(env, config, world, networks, state, observation)
+    return _move(env, config, world, networks, state, policy_input(env, config, replay_observation(config, state)))
 
 
 @eqx.filter_jit

@@ -22,9 +22,7 @@ from cobra_rl.runs.settings import task_settings
 from cobra_rl.runs.worlds import load_vision, load_world
 from cobra_rl.spriteworld import Spriteworld
 
-RUN_TEST_SEED = (
-    1919  # random seed of the episodes of `cobra evaluate RUN`, which differ from those at the end of the run
-)
+EVALUATION_SEED = 1919  # of the episodes of `cobra evaluate RUN`, which differ from those at the end of the run
 
 
 @dataclass(frozen=True)
@@ -48,22 +46,25 @@ class EvaluateRun:
         """Measure, print, write."""
         settings = task_settings(self.run_folder, self.env)
         seeds = learnt_seeds(self.run_folder)
-        if self.sampled and not isinstance(settings.config, MpoConfig):
-            raise ValueError(f"--sampled is for runs of MPO, and {self.run_folder} is none; leave it out.")
+        policy = None
+        if self.sampled:
+            if not isinstance(settings.config, MpoConfig):
+                raise ValueError(f"--sampled is for runs of MPO, and {self.run_folder} is none; leave it out.")
+            policy = mpo_policy(settings.config, sampled=True)
         if not seeds:
             raise ValueError(f"{self.run_folder} holds no agent yet: the run was stopped before its first save.")
         rows = []
         for seed in seeds:
             agent = load_agent(self.run_folder, seed, self.world, env=self.env)
-            assert agent.problem is not None
-            envs = agent.problem.environments()
-            is_sampled = self.sampled and isinstance(settings.config, MpoConfig)
-            policy = mpo_policy(settings.config, sampled=True) if is_sampled else agent.policy
-            with working(f"seed {seed}: {self.episodes} {'sampled' if is_sampled else 'greedy'} episodes in each mode"):
-                rows.append(
-                    {"seed": seed}
-                    | greedy_scores(policy, agent.params, envs, episodes=self.episodes, seed=RUN_TEST_SEED)
+            with working(f"seed {seed}: {self.episodes} {'sampled' if policy else 'greedy'} episodes in each mode"):
+                scores = greedy_scores(
+                    policy or agent.policy,
+                    agent.params,
+                    agent.problem.environments(),
+                    episodes=self.episodes,
+                    seed=EVALUATION_SEED,
                 )
+            rows.append({"seed": seed} | scores)
         metrics = to_json(settings) | {"episodes": self.episodes, "sampled": self.sampled, "seeds": rows}
         print_result(metrics)
         write_metrics(self.out, metrics)

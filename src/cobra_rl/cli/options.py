@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import shlex
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast, get_args
 
@@ -15,11 +16,7 @@ from cobra_rl.parts import REGISTRY, PartConfig, config_of, load_part
 from cobra_rl.spriteworld.names import MODES, REWARDED, TASKS, VARIANTS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from cobra_rl.collect.actors import Begin, Play
     from cobra_rl.collect.ray_actors import RayActors
-    from cobra_rl.config import AgentConfig
 
     Mode = Variant = Task = TaskOrAll = WorldOrAll = str
 else:
@@ -110,7 +107,7 @@ def _parts_of(config: Any) -> dict[str, PartConfig]:
     return {name: part for name, part in entries.items() if isinstance(part, PartConfig)}
 
 
-def _presets_of(agent: str) -> "Mapping[str, AgentConfig]":
+def _presets_of(agent: str) -> Mapping[str, PartConfig]:
     """Return the presets of an agent; one of the user's own has those of the agent whose configuration it extends."""
     from cobra_rl.config import AGENTS  # here, for it imports JAX
 
@@ -180,7 +177,7 @@ def check_ray_options(runtime: str, **options: int | str | None) -> None:
             raise ValueError(f"--{name} is {value}, but only Ray uses it; add --runtime ray, or leave --{name} out.")
 
 
-def ray_actors(begin: "Begin", play: "Play", parts: Any, seed: int, count: int, address: str | None) -> "RayActors":
+def ray_actors(begin: Callable, play: Callable, parts: Any, seed: int, count: int, address: str | None) -> "RayActors":
     """Start actors as Ray processes; an ImportError says so if Ray is not installed."""
     from cobra_rl.collect.ray_actors import RayActors
 

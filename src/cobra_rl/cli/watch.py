@@ -9,7 +9,7 @@ import tyro
 from cobra_rl.bounds import Bounds, Seed
 from cobra_rl.cli.options import Film, Frames, Maybe, Mode, Task, Variant, World, WorldOrAll
 from cobra_rl.console import working
-from cobra_rl.environments import Problem, load_environment
+from cobra_rl.environments import load_environment
 from cobra_rl.reporting.films import film_random, film_suite, save_gif, watch
 from cobra_rl.runs.agent import Agent
 from cobra_rl.runs.load import TrainedAgent, load_agent
@@ -44,33 +44,31 @@ class Watch:
 
     def run(self) -> None:
         """Film, and print the path of the film."""
-        agent, problem = self._agent()
+        agent = self._agent()
         path = self.out or Path("runs", "watch", f"{agent.name}-{self.mode}.gif")
-        env = problem.environments()[self.mode]
+        env = agent.problem.environments()[self.mode]
         with working("filming", self.frames) as tell:
             frames = watch(agent, env, self.frames, seed=self.seed, size=192, progress=lambda done, _: tell(done))
         save_gif(frames, path, fps=3.0)
         print(f"Film: {path}")
 
-    def _agent(self) -> tuple[TrainedAgent, Problem]:
-        """Load the agent, and return it with the problem that it learnt."""
-        if self.run_folder is None and self.task is None:
-            raise ValueError("Name a task, or give a run of `cobra solve` with --run.")
-        if self.run_folder is None and self.seed_of_run is not None:
-            raise ValueError("--run-seed goes with --run: a world has one agent for each task.")
-        if self.run_folder is None and self.env is not None:
-            raise ValueError("--env goes with --run: the agent of a world plays the task that it learnt.")
+    def _agent(self) -> TrainedAgent:
+        """Load the agent."""
         if self.run_folder is None:
-            agent = Agent.pretrained(str(self.task), self.variant, self.world)
-        else:
-            agent = load_agent(self.run_folder, self.seed_of_run, self.world, env=self.env)
-        assert agent.problem is not None
-        learnt = agent.problem.task
-        if self.run_folder is not None and self.variant not in ("paper", agent.problem.variant):
-            raise ValueError(f"{self.run_folder} learnt by the {agent.problem.variant} rules; leave --variant out.")
-        if self.task not in (None, learnt):
-            raise ValueError(f"{self.run_folder} learnt {learnt} and not {self.task}; leave the task out.")
-        return agent, agent.problem
+            if self.task is None:
+                raise ValueError("Name a task, or give a run of `cobra solve` with --run.")
+            if self.seed_of_run is not None:
+                raise ValueError("--run-seed goes with --run: a world has one agent for each task.")
+            if self.env is not None:
+                raise ValueError("--env goes with --run: the agent of a world plays the task that it learnt.")
+            return Agent.pretrained(self.task, self.variant, self.world)
+        agent = load_agent(self.run_folder, self.seed_of_run, self.world, env=self.env)
+        learnt = agent.problem
+        if self.variant not in ("paper", learnt.variant):
+            raise ValueError(f"{self.run_folder} learnt by the {learnt.variant} rules; leave --variant out.")
+        if self.task not in (None, learnt.task):
+            raise ValueError(f"{self.run_folder} learnt {learnt.task} and not {self.task}; leave the task out.")
+        return agent
 
 
 @dataclass(frozen=True)

@@ -49,10 +49,10 @@ class Agent:
             problem: What the agent learnt, if known.
             world_folder: The name or the folder of `world`, for `save`; None for the default world.
         """
-        self.world = world if problem is None or problem.exploration_policy else world.without_policy()
+        self.problem = problem or Problem("unknown")
+        self.world = world if self.problem.exploration_policy else world.without_policy()
         self.predictor = predictor
         self.config = config
-        self.problem = problem
         self.world_folder = world_folder
         self._key = jax.random.key(0)  # random key of `act`
 
@@ -69,7 +69,7 @@ class Agent:
     @property
     def name(self) -> str:
         """The name of what it learnt, for folders and films."""
-        return (self.problem or Problem("unknown")).name(self.config.value)
+        return self.problem.name(self.config.value)
 
     def act(self, image: np.ndarray | Array, epsilon: float = 0.0) -> Float[np.ndarray, " A"]:
         """Choose an action for one picture; for a batch, or in compiled code, use `act_batch`.
@@ -119,10 +119,10 @@ class Agent:
             ValueError: If the folder holds something with other settings.
         """
         folder = Path(folder)
-        problem = self.problem or Problem("unknown")
         world = WorldUsed(**world_record(find_world(self.world_folder)))
-        with open_run(folder, TaskSettings(problem=problem, config=self.config, world=world), command="Agent.save"):
-            _write_source(folder, problem)
+        settings = TaskSettings(problem=self.problem, config=self.config, world=world)
+        with open_run(folder, settings, command="Agent.save"):
+            _write_source(folder, self.problem)
             save_weights(folder / "seed0" / "reward", reward_weights(self.predictor, self.world))
         return folder
 
