@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax.numpy as jnp
-
 from cobra_rl.bounds import Checked
 from cobra_rl.parts import load_object, short_name
 from cobra_rl.spriteworld import MODES, TASKS, Environment, EnvSpec, Spriteworld, TimeStep, make
@@ -93,7 +91,7 @@ class SparseReward:
     def advance(self, key, state, action) -> TimeStep:
         """Take a step; only success is rewarded."""
         step = self.env.advance(key, state, action)
-        return step._replace(reward=step.terminated.astype(jnp.float32))
+        return step._replace(reward=step.terminated.astype("float32"))
 
 
 @dataclass(frozen=True)

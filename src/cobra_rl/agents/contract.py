@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray, UInt8
 
-from cobra_rl.collect.actors import Actors
 from cobra_rl.collect.transition import Transition
 from cobra_rl.config import AgentConfig
 from cobra_rl.models.transition import Sizes
@@ -27,7 +26,7 @@ from cobra_rl.storage.weights import Weights
 Params = Any  # the parameters that a policy needs, as a pytree
 Observations = Any  # uint8 images [B, H, W, 3]; batched states for a policy with `sees_state`
 World = Any  # a WorldModel; None if the agent uses none
-MakeActors = Callable[..., Actors]  # (begin, play, world, seed) -> actors
+MakeActors = Callable[..., Any]  # (begin, play, world, seed) -> collect.actors.Actors
 FRESH = 2  # seeds whose fresh scenes are observed in one call: seldom do more episodes end in the same step
 
 

@@ -34,7 +34,6 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from cobra_rl.agents import model_free
 from cobra_rl.agents.contract import Learner, MakeActors, Outcome, Policy, World, sizes_for
-from cobra_rl.agents.model_free import PlayState, policy_input, to_environment
 from cobra_rl.bounds import from_json, to_json
 from cobra_rl.collect.actors import Actors, Collected
 from cobra_rl.collect.replay import Replay, ReplayState
@@ -81,7 +80,7 @@ class MpoTraining(NamedTuple):
 
     agent: MpoState
     replay: ReplayState
-    acting: PlayState | None  # None: actors elsewhere play
+    acting: model_free.PlayState | None  # None: actors elsewhere play
     env_steps: Int[Array, ""]  # so far; Ray actors send many at a time
     turns: Int[Array, ""]  # one is a step in each environment
     key: PRNGKeyArray  # of the minibatches
@@ -175,7 +174,7 @@ def mpo_policy(config: MpoConfig, sampled: bool = False) -> Policy:
         slots = None if params.world is None else params.world.encode(images)
         policy = params.networks.policy(slots if config.features == "slots" else images)
         u = jax.vmap(lambda each, key: each.sample(key, 1)[0])(policy, keys) if sampled else policy.mean
-        return to_environment(config, params.world, slots, jnp.clip(u, 0.0, 1.0))
+        return model_free.to_environment(config, params.world, slots, jnp.clip(u, 0.0, 1.0))
 
     return Policy(act)
 
@@ -249,7 +248,7 @@ class Mpo(Learner):
 
     def _collect(
         self, env: Environment, world: World, state: MpoTraining, due_steps: int
-    ) -> tuple[list[Collected], PlayState | None]:
+    ) -> tuple[list[Collected], model_free.PlayState | None]:
         """Play until there are `due_steps` environment steps; Ray actors send many at a time, so there may be more."""
         networks = state.agent.networks
         if self.actors is None:
@@ -356,8 +355,8 @@ class Mpo(Learner):
 @eqx.filter_jit
 def _sample(env: Environment, config: MpoConfig, replay: ReplayState, key: PRNGKeyArray) -> Transition:
     batch = _replay(config).sample_uniformly(replay, key)
-    before = policy_input(env, config, batch.observation)
-    after = policy_input(env, config, batch.next_observation)
+    before = model_free.policy_input(env, config, batch.observation)
+    after = model_free.policy_input(env, config, batch.next_observation)
     return batch._replace(observation=before, next_observation=after)
 
 

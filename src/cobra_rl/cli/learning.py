@@ -2,7 +2,6 @@
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -92,7 +91,8 @@ class Learning(ABC):
         if self.env is not None and self.variant != "paper":
             raise ValueError(f"--variant {self.variant} is for tasks of the suite; leave it out with --env.")
         check_ray_options(self.runtime, workers=self.workers, address=self.address)
-        from cobra_rl.runs.task import learn_elsewhere, prepare  # here and below: not for --help
+        from cobra_rl.reporting.tables import print_result, print_suite  # here and below: not for --help
+        from cobra_rl.runs.task import learn_elsewhere, prepare
 
         config = self.configuration()
         runs = []
@@ -121,19 +121,16 @@ class Learning(ABC):
         results = []
         for run in runs:
             results.append(run.solve())
+            print_result(results[-1])
             self.show(results[-1], run.folder, run.envs)
         if self.task == "all":
-            from cobra_rl.reporting.tables import print_suite
-
             print_suite(results)
 
-    def show(self, result: dict[str, Any], folder: Path, envs: Mapping[str, Any]) -> None:
-        """Print the results of a run, draw its learning curve, film its agent, and print the paths of the files."""
+    def show(self, result: dict[str, Any], folder: Path, envs: Any) -> None:
+        """Draw the learning curve of a run, film its agent, and print the paths of the files."""
         from cobra_rl.reporting.figures.tasks import report_run
-        from cobra_rl.reporting.tables import print_result
         from cobra_rl.runs.load import load_agent
 
-        print_result(result)
         with working("Drawing the learning curve and filming the agent"):
             curve, film = report_run(result, folder, load_agent(folder, env=self.env), envs)
         print(f"Result: {folder / 'result.json'}\nLearning curve: {curve}\nFilm: {film}")

@@ -10,7 +10,6 @@ from rich.table import Table
 from cobra_rl.bounds import NonNegative, TrainingSeed, conform
 from cobra_rl.cli import options, report
 from cobra_rl.cli.evaluate import EvaluateExplore, EvaluateVision
-from cobra_rl.cli.options import command_line
 from cobra_rl.config import COBRA, EXPLORE, VISION
 from cobra_rl.console import warn
 from cobra_rl.environments import Problem
@@ -76,7 +75,7 @@ class Reproduce:
             self.out / "vision",
             seed=self.seed,
             title=f"vision ({self.preset})",
-            command=command_line(),
+            command=options.command_line(),
         )
         self._publish("vision/log.jsonl", "vision_log.jsonl")
 
@@ -88,7 +87,7 @@ class Reproduce:
             self.out / "explore",
             seed=self.seed,
             title=f"explore ({self.preset})",
-            command=command_line(),
+            command=options.command_line(),
         )
         self._publish("explore/log.jsonl", "explore_log.jsonl")
 
@@ -114,7 +113,7 @@ class Reproduce:
             steps=self.steps or (40 if self._debug else SUITE[task].steps),
             final=self.final or (4 if self._debug else 200),
             world_folder=self._world,
-            command=command_line(),
+            command=options.command_line(),
         )
 
     def _publish(self, source: str, target: str) -> None:
@@ -151,7 +150,7 @@ class Reproduce:
         """Add what a part took in this call to reproduce.json."""
         total = self._minutes()
         total[part] = total.get(part, 0.0) + minutes
-        write_json(self.out / "reproduce.json", {"command": command_line(), "minutes": total})
+        write_json(self.out / "reproduce.json", {"command": options.command_line(), "minutes": total})
 
     def _tell(self) -> None:
         """Print the results, the paper's statement about its own, and the wall time of each part."""

@@ -1,6 +1,5 @@
 """`cobra train vision` and `cobra train explore`."""
 
-from collections.abc import Mapping
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,7 +28,7 @@ from cobra_rl.spriteworld import make
 class Training:
     """The options of both commands."""
 
-    presets: ClassVar[Mapping[str, Any]]
+    presets: ClassVar[dict[str, Any]]
 
     config: Any
     preset: Preset = "laptop"

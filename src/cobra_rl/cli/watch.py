@@ -91,8 +91,10 @@ class PlayRandom:
     def run(self) -> None:
         """Film, and print the path of the film."""
         if (pixels := self.steps * self.size**2) > MOST_PIXELS:
-            asked = f"--steps {self.steps} of --size {self.size} are {pixels:,} pixels"
-            raise ValueError(f"{asked}; a film holds at most {MOST_PIXELS:,}: take fewer steps or a smaller size.")
+            raise ValueError(
+                f"--steps {self.steps} of --size {self.size} are {pixels:,} pixels; a film holds at most "
+                f"{MOST_PIXELS:,}: take fewer steps or a smaller size."
+            )
         if self.task is not None and self.env is not None:
             raise ValueError("Name an environment of the suite or give one of your own with --env, not both.")
         options: dict[str, Any] = {"steps": self.steps, "seed": self.seed, "click_on_sprites": not self.uniform}

@@ -4,8 +4,6 @@ Weights are written before the checkpoint that holds them, and compared with it 
 process dies, the same command rewrites what is missing or stale.
 """
 
-import math
-import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -23,7 +21,7 @@ from cobra_rl.runs.folder import locked
 from cobra_rl.runs.log import LOG, RunLog
 from cobra_rl.runs.signals import Stopped, StopRequested
 from cobra_rl.storage import checkpoint, files
-from cobra_rl.storage.weights import is_saved, save_weights
+from cobra_rl.storage.weights import is_saved, is_whole, save_weights
 
 CHECKPOINTS = "checkpoints"
 
@@ -80,7 +78,7 @@ def _repair_weights(phase: Phase, folder: Path, state: Any, step: int) -> None:
     """Write weights that are missing, damaged or others than those of the checkpoint."""
     for path, weights in phase.weights(state).items():
         place = folder / path
-        if not is_saved(place, weights, exactly=phase.keep):
+        if not (is_saved(place, weights) if phase.keep else is_whole(place, weights.kind)):
             instead = "" if phase.keep else "; those of the best report are lost"
             if (place / "weights.safetensors").exists() or step >= phase.steps:
                 warn(f"{place} is not what it was at step {step:,}: the weights of that step are written{instead}.")
@@ -93,7 +91,7 @@ def _restart_without_checkpoint(folder: Path) -> None:
     log = folder / LOG
     if log.exists():
         aside = folder / f"{log.stem}-before-{time.strftime('%Y%m%d-%H%M%S')}{log.suffix}"
-        os.replace(log, aside)
+        log.replace(aside)
         old = f"; its log is kept as {aside}"
     warn(f"All checkpoints in {folder / CHECKPOINTS} are damaged: the run begins again at step 0{old}.")
 
@@ -183,7 +181,7 @@ class _Loop:
     def _finite(self, metrics: Mapping[str, Any], state: Any, step: int) -> dict[str, float]:
         """Convert metrics to floats; raise `Diverged` if any, or any number of the state, is not finite."""
         scalars = {name: float(value) for name, value in metrics.items()}
-        wrong = [f"{name} is {value}" for name, value in scalars.items() if not math.isfinite(value)]
+        wrong = [f"{name} is {value}" for name, value in scalars.items() if not np.isfinite(value)]
         if not wrong and state is not None and not _all_finite(state):
             wrong = ["a weight is not finite"]
         if wrong:

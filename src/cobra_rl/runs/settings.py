@@ -105,9 +105,8 @@ def task_settings(run: str | Path, env: Any = None, trust: bool = False) -> Task
         raise FileNotFoundError(f"{run} is no run of `cobra solve`: it has no run.json.")
     refuse_links(folder)
     entries = read_json(path).get("settings")
-    phase = entries.get("phase") if isinstance(entries, dict) else None
-    if phase in ("vision", "explore"):
-        raise ValueError(f"{run} is no run of `cobra solve`, but of `cobra train {phase}`.")
+    if isinstance(entries, dict) and entries.get("phase") in ("vision", "explore"):
+        raise ValueError(f"{run} is no run of `cobra solve`, but of `cobra train {entries['phase']}`.")
     with trusting(trust):
         settings = from_json(TaskSettings, entries, f"{path}, settings,")
         return replace(settings, problem=trusted(settings.problem, folder, env))

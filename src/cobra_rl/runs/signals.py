@@ -5,7 +5,6 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from types import FrameType
 from typing import Any
 
 STOPPING = "Stopping after this step"
@@ -59,7 +58,7 @@ class StopRequested:
         self._thread.join()
         os.close(self._read_fd)
 
-    def _handle(self, number: int, _: FrameType | None) -> None:
+    def _handle(self, number: int, _: object) -> None:
         interrupt = number == signal.SIGINT
         if interrupt and self._interrupted:
             raise KeyboardInterrupt

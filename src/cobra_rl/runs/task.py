@@ -218,9 +218,8 @@ class TaskRun:
         """Return the entry of a seed in result.json, if it has learnt and was scored as asked."""
         path = self._scores_path(seed)
         known = _known(path, {"steps": self.steps, "final": self.final, "row": dict})
-        if known and any(is_whole(weights.parent) for weights in path.parent.glob(f"*/{WEIGHTS_FILE}")):
-            return known["row"]
-        return None
+        folders = (weights.parent for weights in path.parent.glob(f"*/{WEIGHTS_FILE}"))
+        return known["row"] if known and any(is_whole(folder, folder.name) for folder in folders) else None
 
     def _score(self, learner: Learner, state: Any, index: int, seed: int) -> dict[str, Any]:
         """Play greedy episodes in both modes."""
