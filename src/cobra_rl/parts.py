@@ -93,8 +93,10 @@ def name_of(config: PartConfig) -> str:
     for name in REGISTRY[config.kind]:
         if config_of(load_part(config.kind, name)) is type(config):
             return name
-    known = ", ".join(REGISTRY[config.kind])
-    raise ValueError(f"{type(config).__name__} belongs to no {config.kind}; there are {known}, or FILE.py:CLASS.")
+    raise ValueError(
+        f"{type(config).__name__} belongs to no {config.kind}; there are {', '.join(REGISTRY[config.kind])}, or "
+        "FILE.py:CLASS."
+    )
 
 
 def load_part(kind: str, name: Any, where: str = "") -> type:
@@ -112,9 +114,10 @@ def load_part(kind: str, name: Any, where: str = "") -> type:
     if isinstance(name, str) and name in REGISTRY[kind]:
         return pkgutil.resolve_name(REGISTRY[kind][name])
     if not isinstance(name, str) or ":" not in name:
-        known = ", ".join(REGISTRY[kind])
-        found = f"{where}: there" if where else "There"
-        raise ValueError(f"{found} is no {kind} {shown(name)}; choose one of {known}, or your own as FILE.py:CLASS.")
+        raise ValueError(
+            f"{f'{where}: there' if where else 'There'} is no {kind} {shown(name)}; choose one of "
+            f"{', '.join(REGISTRY[kind])}, or your own as FILE.py:CLASS."
+        )
     full = absolute_name(name)
     if full not in _own:
         if where and not _trusts.get():
@@ -193,8 +196,9 @@ def _own_config(kind: str, name: str, part: Any) -> type:
     known = [load_part(kind, each) for each in REGISTRY[kind]]
     config = config_of(part)
     if getattr(config, "kind", None) != kind:
-        example = known[0].__name__
-        raise ValueError(f"The {kind} is {name}; it must be a class with a configuration, as {example} has it.")
+        raise ValueError(
+            f"The {kind} is {name}; it must be a class with a configuration, as {known[0].__name__} has it."
+        )
     if any(config is config_of(each) for each in (*known, *(own for own, _ in _own.values()))):
         return dataclass(frozen=True)(type(f"{part.__name__}Config", (config,), {"__doc__": config.__doc__}))
     return config

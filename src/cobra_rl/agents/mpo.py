@@ -98,9 +98,8 @@ def weigh(values: Float[Array, "N B"], temperature: Float[Array, ""], epsilon: f
         The weights q [N, B], which sum to 1 over the actions and pass no gradient, and the loss of the temperature.
     """
     scaled = values / temperature
-    weights = jax.lax.stop_gradient(jax.nn.softmax(scaled, axis=0))
     normaliser = jax.nn.logsumexp(scaled, axis=0) - jnp.log(values.shape[0])
-    return weights, temperature * (epsilon + normaliser.mean())
+    return jax.lax.stop_gradient(jax.nn.softmax(scaled, axis=0)), temperature * (epsilon + normaliser.mean())
 
 
 def mpo_loss(

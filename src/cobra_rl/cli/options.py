@@ -93,8 +93,9 @@ def choose_parts(config: T, words: list[str]) -> tuple[T, list[str]]:
             _, equals, chosen = rest.pop(at).partition("=")
             if not equals:
                 if at == len(rest) or rest[at].startswith("--"):
-                    known = ", ".join(REGISTRY[part.kind])
-                    raise ValueError(f"{option} needs a name: one of {known}, or your own as FILE.py:CLASS.")
+                    raise ValueError(
+                        f"{option} needs a name: one of {', '.join(REGISTRY[part.kind])}, or your own as FILE.py:CLASS."
+                    )
                 chosen = rest.pop(at)
             part = carried_over(part, config_of(load_part(part.kind, chosen)))
         config = dataclasses.replace(cast(Any, config), **{name: part})

@@ -42,8 +42,12 @@ class Replay:
 
     def init(self, item: Any) -> ReplayState:
         """Make an empty replay for items with the shapes and dtypes of `item`, a pytree of arrays."""
-        items = jax.tree.map(lambda leaf: jnp.zeros((self.capacity, *jnp.shape(leaf)), jnp.result_type(leaf)), item)
-        return ReplayState(items, jnp.zeros(self.capacity), jnp.int32(0), jnp.int32(0))
+        return ReplayState(
+            items=jax.tree.map(lambda leaf: jnp.zeros((self.capacity, *jnp.shape(leaf)), jnp.result_type(leaf)), item),
+            error=jnp.zeros(self.capacity),
+            position=jnp.int32(0),
+            size=jnp.int32(0),
+        )
 
     def add(self, state: ReplayState, items: Any) -> ReplayState:
         """Add items [N, ...], each with the largest error now in the replay, so that it is soon drawn."""
@@ -51,12 +55,11 @@ class Replay:
         if number > self.capacity:
             raise ValueError(f"{number} items at once do not fit into a replay of {self.capacity}.")
         places = (state.position + jnp.arange(number)) % self.capacity
-        error = jnp.where(state.size > 0, state.error.max(), 1.0)
         return ReplayState(
-            jax.tree.map(lambda old, new: old.at[places].set(new), state.items, items),
-            state.error.at[places].set(error),
-            (state.position + number) % self.capacity,
-            jnp.minimum(state.size + number, self.capacity),
+            items=jax.tree.map(lambda old, new: old.at[places].set(new), state.items, items),
+            error=state.error.at[places].set(jnp.where(state.size > 0, state.error.max(), 1.0)),
+            position=(state.position + number) % self.capacity,
+            size=jnp.minimum(state.size + number, self.capacity),
         )
 
     def sample(self, state: ReplayState, key: PRNGKeyArray, alpha: Scalar, beta: Scalar) -> Sample:

@@ -162,8 +162,7 @@ class _Loop:
         if report_due:
             with self.log.busy("evaluating") if phase.evaluates else nullcontext():
                 report = phase.report(state, step)
-            minutes = (time.monotonic() - self.began) / 60
-            self.log.write(step, scalars | dict(report.scalars) | {"minutes": minutes})
+            self.log.write(step, {**scalars, **report.scalars, "minutes": (time.monotonic() - self.began) / 60})
             for name, picture in report.pictures.items():
                 self.log.picture(step, name, picture)
         if save_due:

@@ -3,7 +3,7 @@
 Scheduling, placement and retries are Ray's: a job whose worker dies is tried again, and goes on from what it had saved.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,14 @@ RETRIES = 5  # of a job whose worker dies
 LOOK_EVERY = 1.0  # seconds between two looks at how far the jobs are
 TIME_TO_SAVE = 60.0  # seconds that jobs have to save what they did, when all is to stop
 
+Jobs = Mapping[str, tuple[Callable[[], Any], Path]]  # by name: what to do, and the folder of its log
 
-def spread(
-    jobs: Mapping[str, Callable[[], Any]], folders: Mapping[str, Path], workers: int, address: str | None = None
-) -> None:
+
+def spread(jobs: Jobs, workers: int, address: str | None = None) -> None:
     """Do jobs in Ray's processes, and show how far each is.
 
     Args:
-        jobs: What to do, by name; the jobs travel to the workers.
-        folders: Where each job keeps its log, by name; on a cluster, on a disk that all machines see.
+        jobs: The jobs, which travel to the workers; on a cluster their folders are on a disk that all machines see.
         workers: The number of jobs at a time on this machine; a cluster does as many as it has cores.
         address: The address of a cluster; by default Ray is started on this machine.
 
@@ -40,9 +39,9 @@ def spread(
     try:
         environment = {"env_vars": environment_here(address)}
         work = ray.remote(num_cpus=1, max_retries=RETRIES, runtime_env=environment)(_do)
-        names = {work.remote(job, folders[name]): name for name, job in jobs.items()}
+        names = {work.remote(*job): name for name, job in jobs.items()}
         with StopRequested(lambda text: print(text, flush=True)) as stop:
-            _wait(names, folders, stop)
+            _wait(names, jobs, stop)
     finally:
         ray.shutdown()
 
@@ -54,7 +53,7 @@ def _do(job: Callable[[], Any], folder: Path) -> Any:
     return job()
 
 
-def _wait(names: Mapping[Any, str], folders: Mapping[str, Path], stop: StopRequested) -> None:
+def _wait(names: Mapping[Any, str], jobs: Jobs, stop: StopRequested) -> None:
     """Wait for all jobs, whose names are given by future, and show a table of their progress."""
     done = []
     failures = {}
@@ -73,7 +72,7 @@ def _wait(names: Mapping[Any, str], folders: Mapping[str, Path], stop: StopReque
                     failures[name] = cause_of(error)
                     console.print(f"{name}: failed, {failures[name]}", highlight=False, soft_wrap=True)
             if live is not None:
-                live.update(_progress_table(names.values(), done, failures, folders), refresh=True)
+                live.update(_progress_table(jobs, done, failures), refresh=True)
     if stop.requested:
         for future in waiting:
             ray.cancel(future, force=False)  # as Ctrl-C would: they save what they did
@@ -87,12 +86,10 @@ def _wait(names: Mapping[Any, str], folders: Mapping[str, Path], stop: StopReque
         raise ChildProcessError(f"{len(failures)} of {len(names)} failed, such as {name}: {cause}.")
 
 
-def _progress_table(
-    names: Iterable[str], done: Collection[str], failures: Collection[str], folders: Mapping[str, Path]
-) -> Table:
+def _progress_table(jobs: Jobs, done: Collection[str], failures: Collection[str]) -> Table:
     table = Table("job", "how far", "success")
-    for name in names:
-        latest = last_line(folders[name])
+    for name, (_, folder) in jobs.items():
+        latest = last_line(folder)
         step = f"step {int(latest.get('env_steps', latest['step'])):,}" if "step" in latest else "waiting"
         far = "done" if name in done else "failed" if name in failures else step
         success = f"{latest['success']:.0%}" if isinstance(latest.get("success"), float) else ""

@@ -257,16 +257,13 @@ def learn_elsewhere(runs: Sequence[TaskRun], workers: int | None, address: str |
     """
     from cobra_rl.runs.ray_seeds import spread
 
-    calls = {}
-    logs = {}
+    jobs = {}
     with ExitStack() as stack:
-        for run_alone in (replace(each, side_by_side=1) for each in runs):
-            stack.enter_context(run_alone.lock())
-            for group in run_alone.groups():
-                name = run_alone.job_name(group)
-                calls[name] = functools.partial(run_alone.learn, group)
-                logs[name] = run_alone.place(group)
-        spread(calls, logs, workers or 2, address)
+        for each in (replace(run, side_by_side=1) for run in runs):
+            stack.enter_context(each.lock())
+            for group in each.groups():
+                jobs[each.job_name(group)] = (functools.partial(each.learn, group), each.place(group))
+        spread(jobs, workers or 2, address)
 
 
 def _reference_scores(folder: Path, envs: Mapping[str, Environment], final: int) -> dict[str, Any]:
