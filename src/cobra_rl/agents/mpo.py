@@ -238,7 +238,7 @@ class Mpo(Learner):
         for number in range(first_update, last_update) if due_steps >= config.warmup_steps else ():
             sample_key, learn_key = jax.random.split(jax.random.fold_in(state.key, number))
             batch = _sample(env, config, replay, sample_key)
-            agent, metrics = _update((self, batch, learn_key), agent)
+            agent, metrics = _learn_from((self, batch, learn_key), agent)
         outcome = _outcome(parts)
         if parts:
             metrics = metrics | {"hits": np.mean([part.hits for part in parts])}
@@ -350,7 +350,7 @@ class Mpo(Learner):
         return optax.adam(self.config.learning_rate), optax.adam(self.config.dual_rate)
 
 
-# Separate from `_update`, so that pictures are rendered once (see model_free.py).
+# Separate from `_learn_from`, so that pictures are rendered once (see model_free.py).
 @eqx.filter_jit
 def _sample(env: Environment, config: MpoConfig, replay: ReplayState, key: PRNGKeyArray) -> Transition:
     batch = _replay(config).sample_uniformly(replay, key)
@@ -360,7 +360,7 @@ def _sample(env: Environment, config: MpoConfig, replay: ReplayState, key: PRNGK
 
 
 @eqx.filter_jit(donate="all-except-first")
-def _update(given: tuple[Mpo, Transition, PRNGKeyArray], state: MpoState) -> tuple[MpoState, dict[str, Array]]:
+def _learn_from(given: tuple[Mpo, Transition, PRNGKeyArray], state: MpoState) -> tuple[MpoState, dict[str, Array]]:
     learner, batch, key = given
     return learner.update(state, batch, key)
 

@@ -8,7 +8,7 @@ import tyro
 
 from cobra_rl.agents.mpo import mpo_policy
 from cobra_rl.bounds import Bounds, to_json
-from cobra_rl.cli.options import Episodes, Maybe, OutJson, World, command_line
+from cobra_rl.cli.options import Episodes, Maybe, OutJson, WorldOption, command_line
 from cobra_rl.config import MpoConfig
 from cobra_rl.console import working
 from cobra_rl.environments import load_environment
@@ -32,7 +32,7 @@ class EvaluateRun:
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The folder of a run of `cobra solve` or `cobra baseline`, such as runs/solve/sorting."""
     world: Annotated[
-        World,
+        WorldOption,
         tyro.conf.arg(
             help="The run's world, by name or folder, if it was moved. Default: the one that it recorded, or its copy."
         ),
@@ -74,7 +74,7 @@ class EvaluateRun:
 class HeldOut:
     """The options of both measurements on held-out scenes."""
 
-    world: World = None
+    world: WorldOption = None
     env: Maybe[str] = None
     """A Spriteworld of your own, as module:name or file.py:name. Default: the suite's exploration environment."""
     scenes: Annotated[int, Bounds(10, 100_000)] = 1000

@@ -21,7 +21,7 @@ from cobra_rl.cli.options import (
     TaskOrAll,
     Variant,
     Workers,
-    World,
+    WorldOption,
     check_ray_options,
     command_line,
     ray_actors,
@@ -48,7 +48,7 @@ class Learning(ABC):
     task: Annotated[Maybe[TaskOrAll], tyro.conf.Positional] = None
     """A task of the suite, or `all` to learn the six tasks one after the other and compare them in a table."""
     env: Maybe[str] = None  # A task of your own, as module:name or file.py:name, instead of one of the suite.
-    world: World = None
+    world: WorldOption = None
     variant: Variant = "paper"  # Rules of the task: the paper's, or those of the released Spriteworld 1.0.2.
     preset: Preset = "laptop"  # debug: for tests; laptop: ours, for two CPU cores; paper: the paper's numbers.
     seeds: Seeds = 1  # Number of random seeds; each trains one agent.

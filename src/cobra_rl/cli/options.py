@@ -31,7 +31,7 @@ T = TypeVar("T")
 # An option that may be left out: help says what that means, and shows neither None nor a default.
 Maybe = Annotated[T | None, tyro.conf.DisallowNone, tyro.conf.arg(help_behavior_hint="")]
 # A world by name or by folder. A folder is text, too: of a path, "./structured" and "structured" are the same.
-World = Annotated[
+WorldOption = Annotated[
     str | None,
     tyro.conf.DisallowNone,
     tyro.conf.arg(

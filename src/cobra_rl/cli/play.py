@@ -10,7 +10,7 @@ from typing import Annotated
 import tyro
 
 from cobra_rl.bounds import Bounds
-from cobra_rl.cli.options import Maybe, OutFolder, World
+from cobra_rl.cli.options import Maybe, OutFolder, WorldOption
 from cobra_rl.parts import is_trusting
 from cobra_rl.runs.settings import task_settings
 from cobra_rl.runs.worlds import load_world
@@ -20,7 +20,7 @@ from cobra_rl.runs.worlds import load_world
 class Play:
     """Open a page in the browser: push sprites, look inside the agent, watch it, and teach it a task of your own."""
 
-    world: World = None
+    world: WorldOption = None
     port: Annotated[int, Bounds(0, 65535)] = 8765  # Port on the loopback interface; 0: any free port.
     browser: bool = True  # Open the page in the browser; with --no-browser, only print its address.
     run_folder: Annotated[Maybe[Path], tyro.conf.arg(name="run", help_behavior_hint="")] = None

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import tyro
 
 from cobra_rl.bounds import Bounds, Seed
-from cobra_rl.cli.options import Film, Frames, Maybe, Mode, Task, Variant, World, WorldOrAll
+from cobra_rl.cli.options import Film, Frames, Maybe, Mode, Task, Variant, WorldOption, WorldOrAll
 from cobra_rl.console import working
 from cobra_rl.environments import load_environment
 from cobra_rl.reporting.films import film_random, film_suite, save_gif, watch
@@ -31,7 +31,7 @@ class Watch:
     seed_of_run: Annotated[Maybe[Seed], tyro.conf.arg(name="run-seed", help_behavior_hint="")] = None
     """Random seed of the run whose agent is filmed. Default: the first."""
     world: Annotated[
-        World,
+        WorldOption,
         tyro.conf.arg(
             help="The world whose agent is filmed, by name or folder. With --run: the run's world, if it was moved; by "
             "default the one that it recorded, or its copy."

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-Scalar = Float[Array, ""] | float
+Exponent = Float[Array, ""] | float
 
 LEAST_ERROR = 1e-3  # smaller errors count as this much, so that every item has a chance
 
@@ -62,7 +62,7 @@ class Replay:
             size=jnp.minimum(state.size + number, self.capacity),
         )
 
-    def sample(self, state: ReplayState, key: PRNGKeyArray, alpha: Scalar, beta: Scalar) -> Sample:
+    def sample(self, state: ReplayState, key: PRNGKeyArray, alpha: Exponent, beta: Exponent) -> Sample:
         """Draw a batch: one item from each of B equal shares of the sum of all error^alpha (stratified).
 
         Args:

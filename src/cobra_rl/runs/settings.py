@@ -14,7 +14,7 @@ from cobra_rl.config import AgentConfig, CobraConfig, ExploreConfig, VisionConfi
 from cobra_rl.environments import Problem, as_environments
 from cobra_rl.parts import absolute_name, is_trusting, short_name, trusting
 from cobra_rl.runs.folder import WORLD, refuse_links
-from cobra_rl.runs.worlds import find_world, name_of, sealed, world_sha256
+from cobra_rl.runs.worlds import find_world, name_of_world, sealed, world_sha256
 from cobra_rl.storage.files import read_json
 
 TASK_FILE = "task.py"  # in the folder of a run: its task as Python, to be read; runs of version 0.2 loaded it
@@ -152,7 +152,7 @@ def world_of(folder: Path, recorded: WorldUsed, given: str | Path | None) -> Pat
         given: The world, by name or folder, if the user names it; otherwise it is the one with that sha256 that is
             known by name, or the run's copy, or that at the recorded path.
     """
-    asked = name_of(recorded.sha256) if given is None else given
+    asked = name_of_world(recorded.sha256) if given is None else given
     if asked is not None:
         place = find_world(asked)
     else:

@@ -60,7 +60,7 @@ def named_worlds() -> dict[str, Path]:
     return found
 
 
-def name_of(sha256: str) -> str | None:
+def name_of_world(sha256: str) -> str | None:
     """Return the name under which the world with this sha256 is known, or None."""
     return next((name for name, home in named_worlds().items() if _claimed_sha256(home) == sha256), None)
 
@@ -192,7 +192,7 @@ def world_sha256(world: Path | str | None = None) -> str:
 def world_record(place: Path) -> dict[str, str]:
     """Return what a run records about its world: the sha256, and the name or else the path."""
     sha256 = world_sha256(place)
-    return {"sha256": sha256, "path": name_of(sha256) or str(place.resolve())}
+    return {"sha256": sha256, "path": name_of_world(sha256) or str(place.resolve())}
 
 
 def seal_world(folder: Path) -> str:
