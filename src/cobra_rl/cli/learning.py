@@ -1,7 +1,6 @@
 """`cobra solve` and `cobra baseline`: learn tasks with COBRA, a model-free agent or one of the user's own."""
 
 import functools
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -42,7 +41,7 @@ UNUSED = {  # fields of the networks' configuration that the other features use
 
 
 @dataclass(frozen=True, kw_only=True)
-class Learning(ABC):
+class Learning:
     """What both commands share: their options, and how they show results."""
 
     task: Annotated[Maybe[TaskOrAll], tyro.conf.Positional] = None
@@ -67,24 +66,17 @@ class Learning(ABC):
     place: ClassVar[str]  # the folder in runs/ for runs of this command
     part_of_all: ClassVar[str] = "{task}"  # the folder of a task below --out, for `all`
 
-    @abstractmethod
-    def configuration(self) -> AgentConfig:
-        """Return the agent's configuration, with the options applied that stand for some of its fields."""
-
-    def problem(self, task: str | None) -> Problem:
-        """Describe what is to be learnt."""
-        return Problem(task or str(self.env).rpartition(":")[2], self.variant, env=self.env and absolute_name(self.env))
-
-    @abstractmethod
-    def rewarded_steps(self, task: str | None) -> int:
-        """Return the number of environment steps per seed."""
-
-    def learn(self, out: OutFolder | None, make_actors: Any = None) -> None:
+    def learn(
+        self, config: AgentConfig, steps: int | None, out: OutFolder | None, make_actors: Any = None, **rules: Any
+    ) -> None:
         """Learn the task, or all of them, and show the results.
 
         Args:
+            config: The agent, with the options applied that stand for some of its fields.
+            steps: The number of environment steps per seed; None: it depends on the task.
             out: The folder, or with `all` the parent of one folder per task.
             make_actors: As in `runs.task.prepare`; if it is given, Ray trains no seeds in parallel.
+            **rules: What else the `Problem` has.
         """
         if (self.task is None) == (self.env is None):
             raise ValueError(f"Name a task ({', '.join(REWARDED)}, all) or give one of your own with --env; not both.")
@@ -94,28 +86,29 @@ class Learning(ABC):
         from cobra_rl.reporting.tables import print_result, print_suite  # here and below: not for --help
         from cobra_rl.runs.task import learn_elsewhere, prepare
 
-        config = self.configuration()
+        env = self.env and absolute_name(self.env)
         runs = []
         for task in REWARDED if self.task == "all" else [self.task]:
-            problem = self.problem(task)
+            problem = Problem(task or str(self.env).rpartition(":")[2], self.variant, env=env, **rules)
             name = problem.name(config.value, config.name)
             folder = Path("runs", self.place, name if self.preset == "laptop" else f"{name}-{self.preset}")
             if out is not None:
                 folder = out / self.part_of_all.format(task=task, agent=config.name) if self.task == "all" else out
-            run = prepare(
-                config,
-                problem,
-                folder,
-                seeds=range(self.first_seed, self.first_seed + self.seeds),
-                steps=self.rewarded_steps(task),
-                final=self.final,
-                world_folder=self.world,
-                command=command_line(),
-                check_every=self.check_every,
-                side_by_side=self.side_by_side,
-                make_actors=make_actors,
+            runs.append(
+                prepare(
+                    config,
+                    problem,
+                    folder,
+                    seeds=range(self.first_seed, self.first_seed + self.seeds),
+                    steps=steps or (SUITE[task].steps if task else OWN_STEPS),
+                    final=self.final,
+                    world_folder=self.world,
+                    command=command_line(),
+                    check_every=self.check_every,
+                    side_by_side=self.side_by_side,
+                    make_actors=make_actors,
+                )
             )
-            runs.append(run)
         if self.runtime == "ray" and make_actors is None:
             learn_elsewhere(runs, self.workers, self.address)  # below, `solve` finds them done
         results = []
@@ -157,16 +150,9 @@ class Solve(Learning):
 
     def run(self) -> None:
         """Learn the task and show the results."""
-        self.learn(self.out)
-
-    def problem(self, task: str | None) -> Problem:
-        """Describe what is to be learnt."""
-        return replace(super().problem(task), sparse=self.sparse, exploration_policy=self.exploration_policy)
-
-    def rewarded_steps(self, task: str | None) -> int:
-        """Return the number of environment steps per seed."""
-        usual = MPO_STEPS if self.agent == "mpo" else SUITE[task].steps if task else OWN_STEPS
-        return self.steps or usual
+        steps = self.steps or (MPO_STEPS if self.agent == "mpo" else None)
+        rules = {"sparse": self.sparse, "exploration_policy": self.exploration_policy}
+        self.learn(self.configuration(), steps, self.out, **rules)
 
     def configuration(self) -> AgentConfig:
         """Return the configuration; with sparse rewards: values, no scaling, random choices until the first reward."""
@@ -214,7 +200,7 @@ class Baseline(Learning):
         if self.actors and self.workers:
             raise ValueError("--actors and --workers are two ways to use Ray; give one of them.")
         actors = functools.partial(ray_actors, count=self.actors, address=self.address) if self.actors else None
-        self.learn(self.out, actors)
+        self.learn(self.configuration(), self.steps, self.out, actors)
 
     def configuration(self) -> MpoConfig:
         """Return the configuration with the options --features and --policy applied."""
@@ -227,7 +213,3 @@ class Baseline(Learning):
                     "leave one of them out."
                 )
         return shortcut(config, usual, "policy", self.policy, "--policy")
-
-    def rewarded_steps(self, task: str | None) -> int:
-        """Return the number of environment steps per seed."""
-        return self.steps
