@@ -186,7 +186,7 @@ class StepLearner(Learner):
         for rows in _in_groups(np.flatnonzero(after.done), min(FRESH, len(keys))):
             envs, images = _initial(env, reset_keys[rows])
             present = _replaced(present, rows, (envs, _observe(self, world, images), jnp.zeros(len(rows))))
-        return Playing(*present, agents, keys), outcome, metrics
+        return Playing(*present, agent=agents, key=keys), outcome, metrics
 
     def agent_of(self, state: Playing, index: int) -> Any:
         """Return the state of one of the S agents."""

@@ -66,7 +66,7 @@ class TaskRun:
     """
 
     config: AgentConfig
-    world: WorldModel | None  # None: no world is used
+    world: WorldModel | None  # without its exploration policy if `problem` uses none; None: no world is used
     problem: Problem
     folder: Path
     seeds: range
@@ -176,7 +176,7 @@ class TaskRun:
             phase = TaskPhase(
                 learner=learner,
                 env=self.train_env,
-                world=self._task_world,
+                world=self.world,
                 seeds=group,
                 steps=self.steps // self.config.envs,  # turns, each a step in every environment
                 title=title,
@@ -185,9 +185,12 @@ class TaskRun:
             state = run(phase, self.place(group), weights_in=self.folder)
         for index, seed in enumerate(group):
             if rows[index] is None:
-                rows[index] = phase.summary(index) | self._score(learner, state, index, seed)
-                scores = {"steps": self.steps, "final": self.final, "row": rows[index]}
-                files.write_json(self._scores_path(seed), scores)
+                with working(f"{self.problem.task}, seed {seed}: {self.final} greedy episodes in each mode"):
+                    params = learner.params(self.world, learner.agent_of(state, index))
+                    scores = greedy_scores(learner.policy, params, self.envs, episodes=self.final, seed=FINAL_SEED)
+                rows[index] = phase.summary(index) | scores
+                record = {"steps": self.steps, "final": self.final, "row": rows[index]}
+                files.write_json(self._scores_path(seed), record)
         if capped := sum(record["capped"] for record in phase.history["seeds"]):
             cap = f"config.reward_cap ({self.config.reward_cap:g})"
             print(f"{title}: {capped} rewards were above {cap} and were learnt as that.", flush=True)
@@ -204,13 +207,6 @@ class TaskRun:
         number = f" ({group[0] - self.seeds.start + 1} of {len(self.seeds)})" if len(self.seeds) > 1 else ""
         return f"{name}, seed {group[0]}{number}"
 
-    @property
-    def _task_world(self) -> WorldModel | None:
-        """The world model; without its exploration policy in the paper's ablation."""
-        if self.world is None or self.problem.exploration_policy:
-            return self.world
-        return self.world.without_policy()
-
     def _scores_path(self, seed: int) -> Path:
         return self.folder / f"seed{seed}" / "scores.json"
 
@@ -220,12 +216,6 @@ class TaskRun:
         known = _known(path, {"steps": self.steps, "final": self.final, "row": dict})
         folders = (weights.parent for weights in path.parent.glob(f"*/{WEIGHTS_FILE}"))
         return known["row"] if known and any(is_whole(folder, folder.name) for folder in folders) else None
-
-    def _score(self, learner: Learner, state: Any, index: int, seed: int) -> dict[str, Any]:
-        """Play greedy episodes in both modes."""
-        with working(f"{self.problem.task}, seed {seed}: {self.final} greedy episodes in each mode"):
-            params = learner.params(self._task_world, learner.agent_of(state, index))
-            return greedy_scores(learner.policy, params, self.envs, episodes=self.final, seed=FINAL_SEED)
 
     def solve(self) -> dict[str, Any]:
         """Learn all seeds; return the contents of result.json, with the reference policies."""
@@ -340,9 +330,12 @@ def prepare(
     if problem.env is not None:
         problem = problem.with_data(envs)
     place = find_world(world_folder) if uses_world else None
+    world = None if place is None else load_world(place)
+    if world is not None and not problem.exploration_policy:  # the paper's ablation
+        world = world.without_policy()
     return TaskRun(
         config=config,
-        world=None if place is None else load_world(place),
+        world=world,
         problem=problem,
         folder=folder,
         seeds=seeds,
