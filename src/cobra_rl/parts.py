@@ -87,10 +87,7 @@ def part_of(config: PartConfig) -> type:
 
 def name_of(config: PartConfig) -> str:
     """Return the name of the class that a configuration belongs to; raise a ValueError if there is none."""
-    for name, (_, own) in _own.items():
-        if own is type(config):
-            return name
-    for name in REGISTRY[config.kind]:
+    for name in (*_own, *REGISTRY[config.kind]):
         if config_of(load_part(config.kind, name)) is type(config):
             return name
     raise ValueError(
@@ -132,10 +129,8 @@ def load_part(kind: str, name: Any, where: str = "") -> type:
 
 def config_of(part: type) -> Any:
     """Return the class of a part's configuration, which its annotation `config` names."""
-    for own, config in _own.values():
-        if own is part:
-            return config
-    return get_type_hints(part).get("config")
+    of_user = next((config for own, config in _own.values() if own is part), None)
+    return of_user or get_type_hints(part).get("config")
 
 
 def is_trusting() -> bool:

@@ -123,8 +123,6 @@ def _presets_of(agent: str) -> Mapping[str, PartConfig]:
 
 def carried_over(config: PartConfig, chosen: type) -> Any:
     """Return a configuration of the chosen class: with all values of `config` if it extends that, else its defaults."""
-    if type(config) is chosen:
-        return config
     if not issubclass(chosen, type(config)):
         return chosen()
     return chosen(**{field.name: getattr(config, field.name) for field in dataclasses.fields(config)})
