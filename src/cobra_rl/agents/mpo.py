@@ -209,14 +209,13 @@ class Mpo(Learner):
     def begin(self, env: Environment, world: World, seeds: Sequence[int]) -> MpoTraining:
         """Start with fresh networks, an empty replay and fresh episodes; see `Learner`."""
         (seed,) = seeds
-        acting = None
-        if self.actors is None:
-            acting = model_free.begin(env, self.config.envs, world, jax.random.key(seed + 2))
         sizes = sizes_for(env, world)
         return MpoTraining(
             agent=eqx.filter_jit(self.init)(sizes, jax.random.key(seed)),
             replay=_replay(self.config).init(model_free.zero_transition(env, self.config, sizes)),
-            acting=acting,
+            acting=None
+            if self.actors is not None
+            else model_free.begin(env, self.config.envs, world, jax.random.key(seed + 2)),
             env_steps=jnp.int32(0),
             turns=jnp.int32(0),
             key=jax.random.key(seed + 1),

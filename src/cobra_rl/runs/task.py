@@ -325,8 +325,7 @@ def prepare(
     uses_world = make_learner(config).uses_world
     if world_folder is not None and not uses_world:
         raise ValueError(f"{config.name} uses no world model; leave --world out.")
-    if envs is None:
-        envs = problem.environments()
+    envs = problem.environments() if envs is None else envs
     if problem.env is not None:
         problem = problem.with_data(envs)
     place = find_world(world_folder) if uses_world else None

@@ -53,10 +53,9 @@ def own_worlds() -> Path:
 def named_worlds() -> dict[str, Path]:
     """Return the folders of the worlds that are known by name: those shipped, then the user's own of other names."""
     found: dict[str, Path] = {}
-    for place in (SHIPPED, own_worlds()):
-        for folder in sorted(place.glob("*")):
-            if sealed(folder):
-                found.setdefault(folder.name, folder)
+    for folder in (*sorted(SHIPPED.glob("*")), *sorted(own_worlds().glob("*"))):
+        if sealed(folder):
+            found.setdefault(folder.name, folder)
     return found
 
 
@@ -71,8 +70,7 @@ def home_of(world: Path | str | None) -> Path:
     Args:
         world: A name, which wins over a folder of that name (./NAME is the folder); a folder; None: `DEFAULT_WORLD`.
     """
-    if world is None:
-        world = DEFAULT_WORLD
+    world = DEFAULT_WORLD if world is None else world
     return named_worlds().get(world, Path(world)) if isinstance(world, str) else world
 
 
