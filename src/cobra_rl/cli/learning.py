@@ -26,7 +26,7 @@ from cobra_rl.cli.options import (
     ray_actors,
     shortcut,
 )
-from cobra_rl.config import AGENTS, COBRA, MOST_SEEDS, MPO, AgentConfig, CobraConfig, MpoConfig
+from cobra_rl.config import COBRA, MOST_SEEDS, MPO, AgentConfig, CobraConfig, MpoConfig
 from cobra_rl.console import working
 from cobra_rl.environments import Problem
 from cobra_rl.parts import absolute_name
@@ -167,8 +167,7 @@ class Solve(Learning):
         config = replace(config, value=config.value or value)
         if not self.sparse:
             return config
-        usual = AGENTS["cobra"][self.preset].reward_unit
-        unit = config.reward_unit if config.reward_unit != usual else 1.0
+        unit = 1.0 if config.reward_unit == COBRA[self.preset].reward_unit else config.reward_unit
         return replace(config, reward_unit=unit, wait_for_reward=True)
 
 

@@ -95,6 +95,12 @@ class TrainExplore(Training):
         """Train both networks and print where the world model is."""
         check_ray_options(self.runtime, actors=self.actors, address=self.address)
         config = self.configuration()
+        if self.policy == "random":
+            config = replace(config, curious=False)
+        else:
+            usual = EXPLORE[self.preset].exploration
+            policy = shortcut(config.exploration, usual, "net", self.policy, "--policy", "--config.exploration")
+            config = replace(config, exploration=policy)
         env = self.environment()
         seen = find_vision(self.vision)
         name = f"{self.preset}-{self.policy}" if self.policy else self.preset
@@ -113,15 +119,6 @@ class TrainExplore(Training):
             )
         print(f"World: {folder / 'world'}\nLog: {folder / 'log.jsonl'}\nPictures: {folder / 'pictures'}")
         print(f"Next: cobra solve {'--env YOUR_TASK' if self.env else 'sorting'} --world {folder / 'world'}")
-
-    def configuration(self) -> ExploreConfig:
-        """Return the configuration, with --steps and --policy applied."""
-        config = super().configuration()
-        if self.policy == "random":
-            return replace(config, curious=False)
-        usual = EXPLORE[self.preset].exploration
-        policy = shortcut(config.exploration, usual, "net", self.policy, "--policy", "--config.exploration")
-        return replace(config, exploration=policy)
 
     def _ray_actors(self, config: ExploreConfig, env: Any, seen: Path) -> Any:
         functions = actor_functions(config, env, 1)
