@@ -6,12 +6,12 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import tyro
 from tyro.extras import literal_type_from_choices
 
-from cobra_rl.bounds import Bounds, Output, check
+from cobra_rl.bounds import Bounds, Output, T, check
 from cobra_rl.parts import REGISTRY, PartConfig, config_of, load_part
 from cobra_rl.spriteworld.names import MODES, REWARDED, TASKS, VARIANTS
 
@@ -26,7 +26,6 @@ else:
     TaskOrAll = literal_type_from_choices((*REWARDED, "all"))
     WorldOrAll = literal_type_from_choices((*TASKS, "all"))
 
-T = TypeVar("T")
 
 # An option that may be left out: help says what that means, and shows neither None nor a default.
 Maybe = Annotated[T | None, tyro.conf.DisallowNone, tyro.conf.arg(help_behavior_hint="")]

@@ -6,12 +6,13 @@ which has started before and waits, and another spare one is started. So one cor
 """
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 
-from cobra_rl.collect.actors import Begin, Collected, LocalActors, Play
+from cobra_rl.collect.actors import Collected, LocalActors
 from cobra_rl.collect.ray_start import cause_of, environment_here, ray, start_ray
 
 CHUNK = 50  # environment steps between two fetches of the policy
@@ -29,7 +30,7 @@ ENVIRONMENT = {
 class _Player:
     """What runs in an actor's process."""
 
-    def __init__(self, begin: Begin, play: Play, parts: Any, seed: int, number: int):
+    def __init__(self, begin: Callable, play: Callable, parts: Any, seed: int, number: int):
         self._actors = LocalActors(begin, play, parts, jax.random.fold_in(jax.random.key(seed), number))
 
     def play(self, policy: Any) -> Collected:
@@ -45,7 +46,7 @@ class RayActors:
     `begin` and `play` are for one environment and travel to the actors: importable functions, or partials of them.
     """
 
-    def __init__(self, begin: Begin, play: Play, parts: Any, count: int, seed: int, address: str | None = None):
+    def __init__(self, begin: Callable, play: Callable, parts: Any, count: int, seed: int, address: str | None = None):
         if count < 1:
             raise ValueError(f"There are {count} actors; there must be at least 1.")
         start_ray(max(count + 1, os.cpu_count() or 1), address)
