@@ -102,8 +102,7 @@ class Cobra(StepLearner):
     def learn(self, world: WorldModel, agent: CobraState, key: PRNGKeyArray) -> tuple[CobraState, dict[str, Array]]:
         """Take N gradient steps on minibatches of the memory."""
         config = self.config
-        is_filled = jnp.arange(config.memory) < agent.replay.size
-        variance = jnp.var(agent.replay.items.step.reward, where=is_filled)
+        variance = jnp.var(agent.replay.items.step.reward, where=jnp.arange(config.memory) < agent.replay.size)
 
         def loss(predictor: Reward, batch: Transition) -> Float[Array, ""]:
             if config.value:
@@ -121,9 +120,11 @@ class Cobra(StepLearner):
             return (averaged(predictor, latest, decay), latest, optimiser), value
 
         numbers = jnp.arange(config.updates, dtype=jnp.float32) + config.updates * (agent.steps - 1)
-        keys = jax.random.split(key, config.updates)
-        start = (agent.predictor, agent.latest, agent.optimiser)
-        (predictor, latest, optimiser), losses = jax.lax.scan(gradient_step, start, (numbers, keys))
+        (predictor, latest, optimiser), losses = jax.lax.scan(
+            gradient_step,
+            (agent.predictor, agent.latest, agent.optimiser),
+            (numbers, jax.random.split(key, config.updates)),
+        )
         return agent._replace(predictor=predictor, latest=latest, optimiser=optimiser), {"loss": losses[-1]}
 
     def _minibatch(self, replay: ReplayState, key: PRNGKeyArray) -> Transition:

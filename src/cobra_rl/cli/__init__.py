@@ -26,7 +26,7 @@ COMMANDS = {
     "train vision": ("train:TrainVision", "Train the vision module (phase 1)."),
     "train explore": ("train:TrainExplore", "Train transition model and exploration policy (phase 2)."),
     "runs": ("runs:Runs", "List runs with their progress and main metric."),
-    "worlds": ("worlds:Worlds", "List the worlds by name: what each is, and how good."),
+    "worlds": ("runs:Worlds", "List the worlds by name: what each is, and how good."),
     "evaluate": ("evaluate:EvaluateRun", "Measure the agents of a run of `solve` or `baseline`."),
     "evaluate vision": ("evaluate:EvaluateVision", "Measure the vision module on held-out scenes."),
     "evaluate explore": ("evaluate:EvaluateExplore", "Measure transition model and exploration policy."),

@@ -174,8 +174,13 @@ class _Loop:
             for path, weights in self.phase.weights(state).items():
                 save_weights(self.weights_in / path, weights)
         self.log.sync()
-        meta = {"seconds": time.monotonic() - self.began, "history": self.phase.history}
-        checkpoint.save(self.folder / CHECKPOINTS, step, state, meta=meta, compressed=self.phase.compressed)
+        checkpoint.save(
+            self.folder / CHECKPOINTS,
+            step,
+            state,
+            meta={"seconds": time.monotonic() - self.began, "history": self.phase.history},
+            compressed=self.phase.compressed,
+        )
 
     def _finite(self, metrics: Mapping[str, Any], state: Any, step: int) -> dict[str, float]:
         """Convert metrics to floats; raise `Diverged` if any, or any number of the state, is not finite."""
