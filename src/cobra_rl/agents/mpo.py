@@ -353,9 +353,10 @@ class Mpo(Learner):
 @eqx.filter_jit
 def _sample(env: Environment, config: MpoConfig, replay: ReplayState, key: PRNGKeyArray) -> Transition:
     batch = _replay(config).sample_uniformly(replay, key)
-    before = model_free.policy_input(env, config, batch.observation)
-    after = model_free.policy_input(env, config, batch.next_observation)
-    return batch._replace(observation=before, next_observation=after)
+    return batch._replace(
+        observation=model_free.policy_input(env, config, batch.observation),
+        next_observation=model_free.policy_input(env, config, batch.next_observation),
+    )
 
 
 @eqx.filter_jit(donate="all-except-first")

@@ -70,9 +70,7 @@ class TaskSettings(Checked):
     @staticmethod
     def upgrade(data: Mapping[str, Any]) -> dict[str, Any]:
         """Turn the entries of version 0.2, in which baselines were a phase of their own, into those of now."""
-        entries = dict(data)
-        if entries.get("phase") == "baseline":
-            entries["phase"] = "task"
+        entries = {**data, "phase": "task"} if data.get("phase") == "baseline" else dict(data)
         config = entries.get("config")
         if "agent" not in entries and isinstance(config, Mapping) and isinstance(config.get("agent"), str):
             entries["agent"] = short_name(config["agent"])
@@ -132,9 +130,8 @@ def trusted(problem: Problem, run: Path, env: Any) -> Problem:
         return replace(problem, env=None, specs=None).with_data(as_environments(env))
     if problem.specs is not None or problem.env is None:
         return replace(problem, env=None)
-    code = problem.env
-    if code == f"{TASK_FILE}:task":  # of version 0.2: in the folder of the run
-        code = f"{run.resolve() / code}"
+    # A run of version 0.2 kept its own in its folder.
+    code = str(run.resolve() / problem.env) if problem.env == f"{TASK_FILE}:task" else problem.env
     if is_trusting():
         return replace(problem, env=code)
     raise ValueError(
