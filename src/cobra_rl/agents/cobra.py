@@ -112,8 +112,7 @@ class Cobra(StepLearner):
         def gradient_step(carry: tuple, number_and_key: tuple) -> tuple:
             predictor, latest, optimiser = carry
             number, key = number_and_key
-            batch = self._minibatch(agent.replay, key)
-            value, gradients = jax.value_and_grad(loss)(latest, batch)
+            value, gradients = jax.value_and_grad(loss)(latest, self._minibatch(agent.replay, key))
             updates, optimiser = self._optimiser.update(gradients, optimiser, latest)
             latest = eqx.apply_updates(latest, updates)
             decay = jnp.minimum(config.ema_decay, number / (number + EMA_WARMUP))

@@ -36,8 +36,9 @@ def play(
     """Step all environments with actions sampled from the policy, with auto-reset; return whole transitions."""
     after, step, struck = move(env, config, world, networks, state)
     if world is not None and state.slots is not None:
-        pictures = (render(env, state.envs), render(env, after.envs))
-        after = after._replace(slots=encode_changed(world, state.slots, *pictures))
+        after = after._replace(
+            slots=encode_changed(world, state.slots, before=render(env, state.envs), now=render(env, after.envs))
+        )
     return after, Collected(with_next(config, step, after), struck)
 
 

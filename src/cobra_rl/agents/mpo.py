@@ -192,9 +192,13 @@ class Mpo(Learner):
 
     def with_actors(self, make: MakeActors, env: Environment, world: World, seed: int) -> "Mpo":
         """Return the same learner with actors elsewhere; see `Learner`."""
-        begin = functools.partial(model_free.begin, env, 1)
-        play = functools.partial(model_free.play, env, self.config)
-        return Mpo(self.config, make(begin, play, world, seed + 2))
+        actors = make(
+            functools.partial(model_free.begin, env, 1),
+            functools.partial(model_free.play, env, self.config),
+            world,
+            seed + 2,
+        )
+        return Mpo(self.config, actors)
 
     @property
     def uses_world(self) -> bool:

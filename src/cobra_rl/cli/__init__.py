@@ -103,9 +103,11 @@ def _command_and_options(words: list[str]) -> tuple[str, list[str]]:
     for count in (2, 1):
         if (name := " ".join(words[:count])) in COMMANDS:
             return name, words[count:]
-    close = [name for name in COMMANDS if name.startswith(f"{words[0]} ")]
-    close = close or difflib.get_close_matches(" ".join(words[:2]), COMMANDS, n=1)
-    close = close or difflib.get_close_matches(words[0], COMMANDS, n=1)
+    close = (
+        [name for name in COMMANDS if name.startswith(f"{words[0]} ")]
+        or difflib.get_close_matches(" ".join(words[:2]), COMMANDS, n=1)
+        or difflib.get_close_matches(words[0], COMMANDS, n=1)
+    )
     hint = f" Did you mean {close[0]!r}?" if close else ""
     raise ValueError(f"There is no command {words[0]!r}; choose one of {', '.join(COMMANDS)}.{hint}")
 

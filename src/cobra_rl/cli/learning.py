@@ -151,8 +151,9 @@ class Solve(Learning):
     def run(self) -> None:
         """Learn the task and show the results."""
         steps = self.steps or (MPO_STEPS if self.agent == "mpo" else None)
-        rules = {"sparse": self.sparse, "exploration_policy": self.exploration_policy}
-        self.learn(self.configuration(), steps, self.out, **rules)
+        self.learn(
+            self.configuration(), steps, self.out, sparse=self.sparse, exploration_policy=self.exploration_policy
+        )
 
     def configuration(self) -> AgentConfig:
         """Return the configuration; with sparse rewards: values, no scaling, random choices until the first reward."""

@@ -124,17 +124,17 @@ class Reproduce:
             write_atomically(path, content)
 
     def _figures(self) -> None:
-        figures = report.Figures(world=self._world, results=self._results, out=self.out / "figures")
-        figures.run(self._agents, redraw=False)
+        report.Figures(world=self._world, results=self._results, out=self.out / "figures").run(
+            self._agents, redraw=False
+        )
 
     def _report(self) -> None:
-        command = report.Report(
+        report.Report(
             world=self._world,
             results=self._results,
             figures=self.out / "figures",
             out=self.out / "report.html",
-        )
-        command.run(self._agents)
+        ).run(self._agents)
 
     def _minutes(self) -> dict[str, float]:
         """Return the wall time of each part, of all calls together."""

@@ -99,8 +99,10 @@ class TrainExplore(Training):
             config = replace(config, curious=False)
         else:
             usual = EXPLORE[self.preset].exploration
-            policy = shortcut(config.exploration, usual, "net", self.policy, "--policy", "--config.exploration")
-            config = replace(config, exploration=policy)
+            config = replace(
+                config,
+                exploration=shortcut(config.exploration, usual, "net", self.policy, "--policy", "--config.exploration"),
+            )
         env = self.environment()
         seen = find_vision(self.vision)
         name = f"{self.preset}-{self.policy}" if self.policy else self.preset
@@ -121,5 +123,6 @@ class TrainExplore(Training):
         print(f"Next: cobra solve {'--env YOUR_TASK' if self.env else 'sorting'} --world {folder / 'world'}")
 
     def _ray_actors(self, config: ExploreConfig, env: Any, seen: Path) -> Any:
-        functions = actor_functions(config, env, 1)
-        return ray_actors(*functions, load_vision(seen), self.seed + 2, self.actors or 2, self.address)
+        return ray_actors(
+            *actor_functions(config, env, 1), load_vision(seen), self.seed + 2, self.actors or 2, self.address
+        )

@@ -119,8 +119,11 @@ class Agent:
             ValueError: If the folder holds something with other settings.
         """
         folder = Path(folder)
-        world = WorldUsed(**world_record(find_world(self.world_folder)))
-        settings = TaskSettings(problem=self.problem, config=self.config, world=world)
+        settings = TaskSettings(
+            problem=self.problem,
+            config=self.config,
+            world=WorldUsed(**world_record(find_world(self.world_folder))),
+        )
         with open_run(folder, settings, command="Agent.save"):
             _write_source(folder, self.problem)
             save_weights(folder / "seed0" / "reward", reward_weights(self.predictor, self.world))

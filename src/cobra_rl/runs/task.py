@@ -86,8 +86,10 @@ class TaskRun:
         if self.world is not None:
             for env in self.envs.values():
                 check_fit(env, self.world)
-        together = self.seeds[: self._most_seeds]
-        check_memory(lambda: learner.begin(self.train_env, self.world, together), self.config.memory_option)
+        check_memory(
+            lambda: learner.begin(self.train_env, self.world, self.seeds[: self._most_seeds]),
+            self.config.memory_option,
+        )
 
     @property
     def train_env(self) -> Environment:

@@ -65,8 +65,11 @@ class DamagedFile(ValueError):
 def flatten(tree: Any) -> Tensors:
     """Return the stored leaves of a tree by name, on the host; PRNG keys become their key data."""
     # Safetensors takes the memory as it lies, hence the order; np.ascontiguousarray would add an axis to a scalar.
-    leaves = tree_flatten_with_path(tree)[0]
-    return {keystr(path): np.asarray(_as_array(leaf), order="C") for path, leaf in leaves if _is_stored(leaf)}
+    return {
+        keystr(path): np.asarray(_as_array(leaf), order="C")
+        for path, leaf in tree_flatten_with_path(tree)[0]
+        if _is_stored(leaf)
+    }
 
 
 def unflatten(like: Any, tensors: Tensors) -> Any:
