@@ -134,8 +134,10 @@ class Problem(Checked):
             envs = {mode: load_environment(self.env, mode) for mode in MODES}
             sizes = {mode: (env.image_size, env.action_size) for mode, env in envs.items()}
             if len(set(sizes.values())) > 1:
-                listed = ", ".join(f"{mode} {image} and {action}" for mode, (image, action) in sizes.items())
-                raise ValueError(f"Both modes must have pictures and actions of the same size; they have: {listed}.")
+                raise ValueError(
+                    "Both modes must have pictures and actions of the same size; they have: "
+                    f"{', '.join(f'{mode} {image} and {action}' for mode, (image, action) in sizes.items())}."
+                )
             return envs
         if self.task not in TASKS:
             raise ValueError(

@@ -58,10 +58,8 @@ def load_agent(
         return Agent.load(folder, seed, world, env=env, trust=trust)
     with trusting(trust):
         learner = make_learner(settings.config)
-        known = None
-        if settings.world is not None:
-            known = load_world(world_of(folder, settings.world, world))
-            known = known if settings.problem.exploration_policy else known.without_policy()
+        place = None if settings.world is None else world_of(folder, settings.world, world)
+        known = None if place is None else load_world(place, policy=settings.problem.exploration_policy)
         sizes = sizes_for(settings.problem.environments()["train"], known)
         # The saved weights have the shape of those before the first step.
         like = eqx.filter_eval_shape(lambda: learner.saved_like(known, sizes))

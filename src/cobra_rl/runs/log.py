@@ -64,8 +64,11 @@ class RunLog:
         self._latest: dict[str, SupportsFloat] = {name: n for name, n in latest.items() if isinstance(n, int | float)}
         self._stack = ExitStack()
         self._file = self._stack.enter_context(open(path, "ab", buffering=0))  # what cannot be written is not kept back
-        first = self._start_step + 1 if self._start_step else 0
-        self._tensorboard = EventFile(self.folder / "tensorboard", first, self.say)
+        self._tensorboard = EventFile(
+            self.folder / "tensorboard",
+            self._start_step + 1 if self._start_step else 0,
+            self.say,
+        )
         self._progress = None
         if self._terminal:
             width = self._console.width

@@ -37,8 +37,11 @@ def spread(jobs: Jobs, workers: int, address: str | None = None) -> None:
     """
     start_ray(workers, address)
     try:
-        environment = {"env_vars": environment_here(address)}
-        work = ray.remote(num_cpus=1, max_retries=RETRIES, runtime_env=environment)(_do)
+        work = ray.remote(
+            num_cpus=1,
+            max_retries=RETRIES,
+            runtime_env={"env_vars": environment_here(address)},
+        )(_do)
         names = {work.remote(*job): name for name, job in jobs.items()}
         with StopRequested(lambda text: print(text, flush=True)) as stop:
             _wait(names, jobs, stop)

@@ -30,8 +30,6 @@ from cobra_rl.storage import files
 from cobra_rl.storage.weights import WEIGHTS_FILE, is_whole
 
 FINAL_SEED = 1905  # random seed of the greedy episodes at the end
-FREE = ("steps", "first_seed", "seed_count", "final", "world.path")  # settings that may differ when a run is resumed
-NEWER = ("problem.specs",)  # settings that older runs did not record
 
 
 def make_learner(config: AgentConfig) -> Learner:
@@ -118,10 +116,10 @@ class TaskRun:
         with open_run(
             self.folder,
             self.settings,
-            free=FREE,
+            free=("steps", "first_seed", "seed_count", "final", "world.path"),
             command=self.command,
             check=self._refuse_fewer_seeds,
-            newer=NEWER,
+            newer=("problem.specs",),
         ):
             if self.world_folder is not None:
                 copy_world(self.world_folder, self.folder / "world")
@@ -191,11 +189,16 @@ class TaskRun:
                     params = learner.params(self.world, learner.agent_of(state, index))
                     scores = greedy_scores(learner.policy, params, self.envs, episodes=self.final, seed=FINAL_SEED)
                 rows[index] = phase.summary(index) | scores
-                record = {"steps": self.steps, "final": self.final, "row": rows[index]}
-                files.write_json(self._scores_path(seed), record)
+                files.write_json(
+                    self._scores_path(seed),
+                    {"steps": self.steps, "final": self.final, "row": rows[index]},
+                )
         if capped := sum(record["capped"] for record in phase.history["seeds"]):
-            cap = f"config.reward_cap ({self.config.reward_cap:g})"
-            print(f"{title}: {capped} rewards were above {cap} and were learnt as that.", flush=True)
+            print(
+                f"{title}: {capped} rewards were above config.reward_cap ({self.config.reward_cap:g}) and were learnt "
+                "as that.",
+                flush=True,
+            )
         return rows
 
     def job_name(self, group: range) -> str:
@@ -331,12 +334,9 @@ def prepare(
     if problem.env is not None:
         problem = problem.with_data(envs)
     place = find_world(world_folder) if uses_world else None
-    world = None if place is None else load_world(place)
-    if world is not None and not problem.exploration_policy:  # the paper's ablation
-        world = world.without_policy()
     return TaskRun(
         config=config,
-        world=world,
+        world=None if place is None else load_world(place, policy=problem.exploration_policy),
         problem=problem,
         folder=folder,
         seeds=seeds,

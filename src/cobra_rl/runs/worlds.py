@@ -131,7 +131,7 @@ def load_vision(folder: Path | str | None = None, trust: bool = False) -> Vision
     return load_model(place, "vision", read_config(place, "vision"), trust=trust)
 
 
-def load_world(world: Path | str | None = None, trust: bool = False) -> WorldModel:
+def load_world(world: Path | str | None = None, trust: bool = False, *, policy: bool = True) -> WorldModel:
     """Load a world model: vision, transition model and exploration policy.
 
     Args:
@@ -139,6 +139,7 @@ def load_world(world: Path | str | None = None, trust: bool = False) -> WorldMod
             `cobra train explore`. A name wins over a folder of that name; "./NAME" is the folder. By default the world
             `DEFAULT_WORLD`, which is shipped with the package.
         trust: Whether code that the world names as the class of a part may be run.
+        policy: Whether to use its exploration policy; else proposals are uniform.
 
     Returns:
         The world model.
@@ -154,12 +155,16 @@ def load_world(world: Path | str | None = None, trust: bool = False) -> WorldMod
         config = read_config(place / part, part)
         if config.pop("vision", None) != sha256(place / "vision"):
             raise WeightsError(f"The {part} model in {place} was trained on another vision than the one beside it.")
-        where = f"{place / part / 'config.json'}, action_size,"
-        action_size = conform(Width, config.pop("action_size", None), where)
+        action_size = conform(
+            Width,
+            config.pop("action_size", None),
+            f"{place / part / 'config.json'}, action_size,",
+        )
         sizes = sizes_of(vision.config, action_size)
         arguments = (sizes, vision.place) if part == "transition" else (sizes,)
         models[part] = load_model(place / part, part, config, *arguments, trust=trust)
-    return WorldModel(vision, **models, action_size=action_size)
+    loaded = WorldModel(vision, **models, action_size=action_size)
+    return loaded if policy else loaded.without_policy()
 
 
 def world_sha256(world: Path | str | None = None) -> str:
@@ -226,8 +231,11 @@ def _copy(source: Path, target: Path) -> None:
 
 def _fingerprint(folder: Path) -> dict[str, Any]:
     parts = {part: sha256(folder / part) for part in PARTS}
-    combined = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
-    return {"kind": "world", "sha256": combined.hexdigest(), "parts": parts}
+    return {
+        "kind": "world",
+        "sha256": hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest(),
+        "parts": parts,
+    }
 
 
 def _claimed_sha256(home: Path) -> Any:

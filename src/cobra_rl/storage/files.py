@@ -89,8 +89,9 @@ def unflatten(like: Any, tensors: Tensors) -> Any:
     for name, wanted in expected.items():
         if (here := _dtype_and_shape(tensors[name])) != wanted:
             raise TreeMismatch(f"its {name} is {here} and not {wanted}")
-    restored = [_from_numpy(leaf, tensors[keystr(path)]) if _is_stored(leaf) else leaf for path, leaf in leaves]
-    return tree_unflatten(treedef, restored)
+    return tree_unflatten(
+        treedef, [_from_numpy(leaf, tensors[keystr(path)]) if _is_stored(leaf) else leaf for path, leaf in leaves]
+    )
 
 
 def outline(tree: Any) -> Any:
