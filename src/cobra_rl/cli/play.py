@@ -31,17 +31,16 @@ class Play:
 
     def run(self) -> None:
         """Serve the page until it is stopped with Ctrl-C."""
-        if self.run_folder is None and self.env is not None:
-            raise ValueError("--env goes with --run.")
-        if self.run_folder is not None:
-            task_settings(self.run_folder, self.env)  # refuses what is no run, before any work is done
         try:
             from cobra_rl.play.catalogue import AgentCatalogue, GivenRun
             from cobra_rl.play.server import serve
         except ImportError as error:
             raise ValueError(f"`cobra play` needs its extra: pip install 'cobra-rl[play]' ({error}).") from error
         given = {}
+        if self.run_folder is None and self.env is not None:
+            raise ValueError("--env goes with --run.")
         if self.run_folder is not None:
+            task_settings(self.run_folder, self.env)  # refuses what is no run, before any work is done
             name = re.sub(r"[^A-Za-z0-9._-]", "-", self.run_folder.resolve().name)  # as protocol.py allows it
             given = {name.strip("._-")[:40] or "run": GivenRun(self.run_folder, self.env, is_trusting())}
         catalogue = AgentCatalogue(load_world(self.world), self.world, self.runs, given)

@@ -136,14 +136,12 @@ def _recorded(path: Path, settings: Any) -> Any:
 
 def _refuse_other(folder: Path, begun: Any, wanted: Any, free: Sequence[str], newer: Sequence[str]) -> None:
     for name, old, new in differences(begun, wanted):
-        if old is None and name in newer:
-            continue
         if name == "steps" and name in free and isinstance(old, int) and new < old:
             raise ValueError(
                 f"{folder} holds a run of {old:,} steps and cannot be made shorter ({new:,} asked); give another "
                 "folder with --out."
             )
-        if name not in free and name.partition(".")[0] not in free:
+        if not (name in free or name.partition(".")[0] in free or (old is None and name in newer)):
             raise OtherRun(
                 f"{folder} holds a run with other settings ({name}: {old}, now {new}); give another folder with "
                 "--out, or remove that one."
