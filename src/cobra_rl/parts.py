@@ -129,8 +129,7 @@ def load_part(kind: str, name: Any, where: str = "") -> type:
 
 def config_of(part: type) -> Any:
     """Return the class of a part's configuration, which its annotation `config` names."""
-    of_user = next((config for own, config in _own.values() if own is part), None)
-    return of_user or get_type_hints(part).get("config")
+    return next((config for own, config in _own.values() if own is part), None) or get_type_hints(part).get("config")
 
 
 def is_trusting() -> bool:

@@ -232,8 +232,7 @@ def over_seeds(function: Callable, *arguments: Any) -> Any:
 
     A single seed is not vectorised: that would round otherwise.
     """
-    count = len(next(leaf for leaf in jax.tree.leaves(arguments) if eqx.is_array(leaf)))
-    if count > 1:
+    if len(next(leaf for leaf in jax.tree.leaves(arguments) if eqx.is_array(leaf))) > 1:
         return eqx.filter_vmap(function)(*arguments)
     alone = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, arguments)
     return jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, function(*alone))

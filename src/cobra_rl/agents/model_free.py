@@ -137,8 +137,11 @@ def render(env: Environment, states: Any) -> UInt8[Array, "E H W 3"]:
 
 def zero_transition(env: Environment, config: MpoConfig, sizes: Sizes) -> Transition:
     """Return a transition of zeros, with the shapes that the replay stores."""
-    slots = jax.ShapeDtypeStruct((sizes.slots, sizes.latents), jnp.float32)
-    stored = slots if config.features == "slots" else jax.eval_shape(env.initial, jax.random.key(0))
+    stored = (
+        jax.ShapeDtypeStruct((sizes.slots, sizes.latents), jnp.float32)
+        if config.features == "slots"
+        else jax.eval_shape(env.initial, jax.random.key(0))
+    )
     scene = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), stored)
     return Transition(
         scene,

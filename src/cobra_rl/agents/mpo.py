@@ -192,13 +192,15 @@ class Mpo(Learner):
 
     def with_actors(self, make: MakeActors, env: Environment, world: World, seed: int) -> "Mpo":
         """Return the same learner with actors elsewhere; see `Learner`."""
-        actors = make(
-            functools.partial(model_free.begin, env, 1),
-            functools.partial(model_free.play, env, self.config),
-            world,
-            seed + 2,
+        return Mpo(
+            self.config,
+            make(
+                functools.partial(model_free.begin, env, 1),
+                functools.partial(model_free.play, env, self.config),
+                world,
+                seed + 2,
+            ),
         )
-        return Mpo(self.config, actors)
 
     @property
     def uses_world(self) -> bool:
@@ -240,8 +242,7 @@ class Mpo(Learner):
         last_update = int(due_steps * config.replay_ratio / config.batch)
         for number in range(first_update, last_update) if due_steps >= config.warmup_steps else ():
             sample_key, learn_key = jax.random.split(jax.random.fold_in(state.key, number))
-            batch = _sample(env, config, replay, sample_key)
-            agent, metrics = _learn_from((self, batch, learn_key), agent)
+            agent, metrics = _learn_from((self, _sample(env, config, replay, sample_key), learn_key), agent)
         outcome = _outcome(parts)
         if parts:
             metrics = metrics | {"hits": np.mean([part.hits for part in parts])}

@@ -140,8 +140,11 @@ class Reproduce:
         """Return the wall time of each part, of all calls together."""
         path = self.out / "reproduce.json"
         try:
-            recorded = read_json(path).get("minutes", {}) if path.exists() else {}
-            return conform(dict[str, NonNegative], recorded, f"{path}, minutes,")
+            return conform(
+                dict[str, NonNegative],
+                read_json(path).get("minutes", {}) if path.exists() else {},
+                f"{path}, minutes,",
+            )
         except ValueError as error:
             warn(f"{error} The wall times of earlier calls are lost.")
             return {}

@@ -79,8 +79,11 @@ class TaskRun:
 
     def __post_init__(self) -> None:
         learner = make_learner(self.config)
-        kind = Seed if learner.most_seeds is None else TrainingSeed
-        conform(kind, self.seeds[-1], "The last random seed (--first-seed + --seeds - 1)")
+        conform(
+            Seed if learner.most_seeds is None else TrainingSeed,
+            self.seeds[-1],
+            "The last random seed (--first-seed + --seeds - 1)",
+        )
         if self.world is not None:
             for env in self.envs.values():
                 check_fit(env, self.world)

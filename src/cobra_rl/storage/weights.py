@@ -42,8 +42,10 @@ def save_weights(folder: Path, weights: Weights) -> None:
         raise WeightsError(f"The configuration of {folder} may not have {sorted(taken)}: we write these entries.")
     tensors = files.flatten(tree)
     _refuse_non_finite(folder / WEIGHTS_FILE, tensors)
-    metadata = {"kind": kind, "sha256": files.checksum(tensors, {"kind": kind})}
-    files.write_atomically(folder / WEIGHTS_FILE, files.to_pieces(tensors, metadata))
+    files.write_atomically(
+        folder / WEIGHTS_FILE,
+        files.to_pieces(tensors, {"kind": kind, "sha256": files.checksum(tensors, {"kind": kind})}),
+    )
     files.write_json(folder / CONFIG_FILE, {"kind": kind, "version": WEIGHTS_VERSION, **config})
 
 
@@ -76,8 +78,10 @@ def load_weights(folder: Path, like: Any, kind: str) -> Any:
 
 def is_saved(folder: Path, weights: Weights) -> bool:
     """Return whether a folder holds exactly these weights and their configuration, undamaged."""
-    checksum = files.checksum(files.flatten(weights.tree), {"kind": weights.kind})
-    return _saved(folder, weights.kind) == (weights.config, checksum)
+    return _saved(folder, weights.kind) == (
+        weights.config,
+        files.checksum(files.flatten(weights.tree), {"kind": weights.kind}),
+    )
 
 
 def is_whole(folder: Path, kind: str) -> bool:
