@@ -57,8 +57,11 @@ class Output:
         """Tell whether it can be written, without writing anything."""
         parent = next(place for place in (path, *path.absolute().parents) if place.exists())
         writable = os.access(parent, os.W_OK) and parent.is_dir() if parent != path else os.access(path, os.W_OK)
-        fits = not path.exists() or path.is_dir() == self.folder
-        return writable and fits and path.suffix.lower().endswith(self.suffix)
+        return (
+            writable
+            and (not path.exists() or path.is_dir() == self.folder)
+            and path.suffix.lower().endswith(self.suffix)
+        )
 
     def __str__(self) -> str:
         name = f", its name ending in {self.suffix}," if self.suffix else ""

@@ -113,8 +113,7 @@ def _command_and_options(words: list[str]) -> tuple[str, list[str]]:
 
 
 def _print_help() -> None:
-    width = max(map(len, COMMANDS)) + 2
-    lines = (f"  {name:{width}}{line}" for name, (_, line) in COMMANDS.items())
+    lines = (f"  {name:{max(map(len, COMMANDS)) + 2}}{line}" for name, (_, line) in COMMANDS.items())
     print("usage: cobra COMMAND [OPTIONS]\n", (__doc__ or "").partition("\n\n")[2], "commands:", *lines, sep="\n")
     print("\n  cobra COMMAND --help lists its options; --debug adds tracebacks; cobra --version prints the version.")
     print("  --trust lets a command run code of your own that a run or a world names as its environment or as a part.")

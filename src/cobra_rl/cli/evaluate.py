@@ -105,10 +105,11 @@ class EvaluateVision(HeldOut):
             raise ValueError("--suite measures the environments of the suite; give --suite or --env, not both.")
         model = load_vision(self.vision) if self.vision is not None else load_world(self.world).vision
         with working(f"Looking at {self.scenes:,} scenes and fitting probes"):
-            if self.suite:
-                metrics = evaluate_suite(model, self.scenes)
-            else:
-                metrics = {self.env or MAIN_PLACE: evaluate_vision(model, self.environment(), scenes=self.scenes)}
+            metrics = (
+                evaluate_suite(model, self.scenes)
+                if self.suite
+                else {self.env or MAIN_PLACE: evaluate_vision(model, self.environment(), scenes=self.scenes)}
+            )
         print_vision(metrics)
         write_metrics(self.out, metrics)
 

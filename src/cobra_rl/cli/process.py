@@ -54,8 +54,10 @@ def end_at_once() -> None:
 @contextmanager
 def ended_by_interrupts() -> Iterator[None]:
     """Let Ctrl-C end this process at once: imports of compiled code abort by a KeyboardInterrupt, or swallow it."""
-    alone = threading.current_thread() is threading.main_thread()
-    if not alone or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # such as ignored
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler  # such as ignored
+    ):
         yield
         return
     signal.signal(signal.SIGINT, lambda *_: end_at_once())

@@ -79,9 +79,11 @@ def _repair_weights(phase: Phase, folder: Path, state: Any, step: int) -> None:
     for path, weights in phase.weights(state).items():
         place = folder / path
         if not (is_saved(place, weights) if phase.keep else is_whole(place, weights.kind)):
-            instead = "" if phase.keep else "; those of the best report are lost"
             if (place / "weights.safetensors").exists() or step >= phase.steps:
-                warn(f"{place} is not what it was at step {step:,}: the weights of that step are written{instead}.")
+                warn(
+                    f"{place} is not what it was at step {step:,}: the weights of that step are written"
+                    f"{'' if phase.keep else '; those of the best report are lost'}."
+                )
             save_weights(place, weights)
 
 

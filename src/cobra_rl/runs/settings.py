@@ -150,11 +150,8 @@ def world_of(folder: Path, recorded: WorldUsed, given: str | Path | None) -> Pat
             known by name, or the run's copy, or that at the recorded path.
     """
     asked = name_of_world(recorded.sha256) if given is None else given
-    if asked is not None:
-        place = find_world(asked)
-    else:
-        copies = [folder / WORLD, Path(recorded.path)] if "/" in recorded.path else [folder / WORLD]
-        place = next(filter(None, map(sealed, copies)), None)
+    copies = [folder / WORLD, Path(recorded.path)] if "/" in recorded.path else [folder / WORLD]
+    place = next(filter(None, map(sealed, copies)), None) if asked is None else find_world(asked)
     if place is None:
         raise FileNotFoundError(
             f"The world that {folder} learnt in is no longer there ({recorded.path}); {GIVE_WORLD}."
