@@ -133,8 +133,7 @@ class Cobra(StepLearner):
         if not self.config.imagined_fraction:
             return batch.step
         is_imagined = jax.random.bernoulli(imagined_key, self.config.imagined_fraction, (self.config.batch, 1, 1))
-        scenes = jnp.where(is_imagined, batch.imagined, batch.step.next_observation)
-        return batch.step._replace(next_observation=scenes)
+        return batch.step._replace(next_observation=jnp.where(is_imagined, batch.imagined, batch.step.next_observation))
 
     def _scaled(self, reward: Float[Array, ""]) -> Float[Array, ""]:
         """Clip a reward at the cap, and divide it by its unit."""
@@ -210,8 +209,7 @@ def choose(
     explore_key, pick_key, plan_key = jax.random.split(key, 3)
     choice = make_part(config.planner)(params.world, params.predictor, slots, plan_key)
     random_action = choice.actions[jax.random.randint(pick_key, (), 0, choice.actions.shape[0])]
-    explores = jax.random.uniform(explore_key) < epsilon
-    return choice._replace(action=jnp.where(explores, random_action, choice.action))
+    return choice._replace(action=jnp.where(jax.random.uniform(explore_key) < epsilon, random_action, choice.action))
 
 
 def choose_batch(

@@ -40,18 +40,16 @@ TRAINING = ("solve", "baseline", "train vision", "train explore", "reproduce")
 def main(args: list[str] | None = None) -> None:
     """Run a command; on a user's mistake, print one sentence to stderr and exit with 2 (`--debug`: and a traceback)."""
     keep_talking()
-    words = sys.argv[1:] if args is None else list(args)
-    debug = "--debug" in words
-    trust = "--trust" in words
-    words = [word for word in words if word not in ("--debug", "--trust")]
+    given = sys.argv[1:] if args is None else args
+    words = [word for word in given if word not in ("--debug", "--trust")]
     if not words or words[0] in ("-h", "--help"):
         _print_help()
         sys.exit(0)
     if words[0] == "--version":
         print(f"cobra-rl {__version__}")
         sys.exit(0)
-    with trusting(trust):
-        code = _run(words, debug)
+    with trusting("--trust" in given):
+        code = _run(words, "--debug" in given)
     if code:
         sys.exit(code)
 

@@ -98,11 +98,15 @@ class TrainExplore(Training):
         if self.policy == "random":
             config = replace(config, curious=False)
         else:
-            usual = EXPLORE[self.preset].exploration
-            config = replace(
-                config,
-                exploration=shortcut(config.exploration, usual, "net", self.policy, "--policy", "--config.exploration"),
+            policy = shortcut(
+                config.exploration,
+                EXPLORE[self.preset].exploration,
+                "net",
+                self.policy,
+                "--policy",
+                "--config.exploration",
             )
+            config = replace(config, exploration=policy)
         env = self.environment()
         seen = find_vision(self.vision)
         name = f"{self.preset}-{self.policy}" if self.policy else self.preset

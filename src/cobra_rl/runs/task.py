@@ -167,7 +167,7 @@ class TaskRun:
         Returns:
             The entries of these seeds in result.json.
         """
-        title = self._title(group)
+        title = self.title(group)
         rows: list[Any] = [self._scored(seed) for seed in group]
         if None not in rows:
             print(f"{title}: finished, {self.steps:,} steps are done in {self.place(group)}", flush=True)
@@ -204,11 +204,8 @@ class TaskRun:
             )
         return rows
 
-    def job_name(self, group: range) -> str:
-        """Return the name of a job that learns a group of seeds."""
-        return f"{self.problem.task}, seed {'-'.join(map(str, sorted({group[0], group[-1]})))}"
-
-    def _title(self, group: range) -> str:
+    def title(self, group: range) -> str:
+        """Return what a person calls the training of a group of seeds."""
         name = self.problem.task if self.config.name == "cobra" else f"{self.config.name}, {self.problem.task}"
         if len(group) > 1:
             return f"{name}, seeds {group[0]} to {group[-1]} side by side"
@@ -260,7 +257,7 @@ def learn_elsewhere(runs: Sequence[TaskRun], workers: int | None, address: str |
         for each in (replace(run, side_by_side=1) for run in runs):
             stack.enter_context(each.lock())
             for group in each.groups():
-                jobs[each.job_name(group)] = (functools.partial(each.learn, group), each.place(group))
+                jobs[each.title(group)] = (functools.partial(each.learn, group), each.place(group))
         spread(jobs, workers or 2, address)
 
 
