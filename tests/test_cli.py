@@ -131,7 +131,7 @@ def test_a_released_run_is_watched_by_the_released_rules(tmp_path):
     record["settings"]["problem"]["variant"] = "released"
     (folder / "run.json").write_text(json.dumps(record))
     watch = cli.parse(["watch", "--run", str(folder)])
-    _, problem = watch._agent()
+    problem = watch._agent().problem
     assert problem.environments()["test"] is spriteworld.make("sorting", "test", "released")
     assert Agent.load(folder).problem == problem
 

@@ -38,7 +38,6 @@ def _files(monkeypatch, tmp_path):
     monkeypatch.setattr(tasks, "FILM_FRAMES", 3)
     monkeypatch.setattr(task_runs, "reference_scores", lambda *_, **__: {})
     monkeypatch.setattr("cobra_rl.parts._own", {})
-    monkeypatch.setattr("cobra_rl.parts._loaded", {})
     for text in SECTIONS.values():
         for name, code in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", text, re.DOTALL):
             Path(name).write_text(code)
@@ -77,7 +76,7 @@ def test_a_task_is_learnt_with_what_is_ones_own(letter, debug_world, monkeypatch
     if letter in "de":  # tests/test_parts.py resumes a planner and a reward predictor
         cli.main([*run, "--steps", "8"])
         assert "resumes at step 6 of 8" in capsys.readouterr().out
-    monkeypatch.setattr("cobra_rl.parts._loaded", {})  # as if in another process
+    monkeypatch.setattr("cobra_rl.parts._own", {})  # as if in another process
     with pytest.raises(ValueError, match="trust"):
         load_agent("run")
     agent = load_agent("run", trust=True)
@@ -100,7 +99,7 @@ def test_vision_curiosity_weights_and_a_name_of_ones_own(capsys, monkeypatch, tm
     folder = Path(solve[solve.index("--world") + 1])
     world = load_world(folder, trust=True)
     assert type(world.vision).__name__ == "Unhurried"
-    monkeypatch.setattr("cobra_rl.parts._loaded", {})  # as if in another process
+    monkeypatch.setattr("cobra_rl.parts._own", {})  # as if in another process
     with pytest.raises(ValueError, match="--trust"):
         load_world(folder)
     cli.main([*solve, *QUICK["solve"], "--trust"])

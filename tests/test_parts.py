@@ -117,7 +117,6 @@ def _a_fresh_process(monkeypatch):
 def forget(monkeypatch) -> None:
     """As if the next command ran in another process."""
     monkeypatch.setattr("cobra_rl.parts._own", {})
-    monkeypatch.setattr("cobra_rl.parts._loaded", {})
 
 
 def test_every_name_leads_to_a_class_with_a_configuration():

@@ -9,7 +9,6 @@ Own code: with pydantic it would be a fifth shorter, but then messages name the 
 all that is allowed, and every command starts 0.08 s later; msgspec checks nothing that Python code creates.
 """
 
-import dataclasses
 import functools
 import json
 import math
@@ -17,12 +16,11 @@ import os
 import re
 import reprlib
 import types
-import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -59,8 +57,11 @@ class Output:
         """Tell whether it can be written, without writing anything."""
         parent = next(place for place in (path, *path.absolute().parents) if place.exists())
         writable = os.access(parent, os.W_OK) and parent.is_dir() if parent != path else os.access(path, os.W_OK)
-        fits = not path.exists() or path.is_dir() == self.folder
-        return writable and fits and path.suffix.lower().endswith(self.suffix)
+        return (
+            writable
+            and (not path.exists() or path.is_dir() == self.folder)
+            and path.suffix.lower().endswith(self.suffix)
+        )
 
     def __str__(self) -> str:
         name = f", its name ending in {self.suffix}," if self.suffix else ""
@@ -104,7 +105,7 @@ class Checked:
         check(self, lambda field: f"{field} of {type(self).__name__}")
 
     def __rich_repr__(self) -> Iterator[tuple[str, Any, Any]]:
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+        for field in fields(self):  # type: ignore[arg-type]
             yield field.name, getattr(self, field.name), field.default  # `rich.pretty` leaves defaults out
 
 
@@ -153,10 +154,11 @@ def from_json(kind: type[T], data: Any, where: str) -> T:
         data = upgrade(data)
     hints = _hints(kind)
     if unknown := sorted(map(str, data.keys() - set(hints))):
-        known = f"a {kind.__name__} must have only {', '.join(hints)}"
-        raise ValueError(f"{where} is of another version: it has {', '.join(unknown)}, and {known}.")
-    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
-    needed = {field.name for field in fields if field.default is field.default_factory is dataclasses.MISSING}
+        raise ValueError(
+            f"{where} is of another version: it has {', '.join(unknown)}, and a {kind.__name__} must have only "
+            f"{', '.join(hints)}."
+        )
+    needed = {field.name for field in fields(kind) if field.default is field.default_factory is MISSING}  # type: ignore[arg-type]
     if missing := sorted(needed - data.keys()):
         raise ValueError(f"{where} lacks {', '.join(missing)}, which a {kind.__name__} must have.")
     entries = {name: conform(hints[name], data[name], f"{where}, {name},") for name in hints if name in data}
@@ -181,15 +183,15 @@ def _entries(value: Any) -> dict[str, Any]:
     """Return the fields of a dataclass, and what else it wants to be known by, such as the name of its class."""
     if hasattr(value, "to_json"):
         return value.to_json()
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 def describe(hint: Any) -> str:
     """Say in words what a type allows: "a whole number from 1 to 64"."""
     if isinstance(hint, Mapping):
         return f"an object with the entries {', '.join(hint) or '(none)'}"
-    origin = typing.get_origin(hint)
-    arguments = typing.get_args(hint)
+    origin = get_origin(hint)
+    arguments = get_args(hint)
     if origin is Annotated:
         limits = " ".join(str(limit) for limit in hint.__metadata__ if isinstance(limit, Limit))
         words = describe(arguments[0])
@@ -223,14 +225,14 @@ class _Unfit(Exception):
 
 
 def _conform(hint: Any, value: Any, where: str) -> Any:
-    origin = typing.get_origin(hint)
-    arguments = typing.get_args(hint)
+    origin = get_origin(hint)
+    arguments = get_args(hint)
     if hint is Any:
         return value
     if isinstance(hint, Mapping):
         if isinstance(value, Mapping) and value.keys() == hint.keys():
-            within = where.removesuffix(",")
-            return {name: conform(kind, value[name], f"{within}, {name},") for name, kind in hint.items()}
+            where = where.removesuffix(",")
+            return {name: conform(kind, value[name], f"{where}, {name},") for name, kind in hint.items()}
     elif origin is Annotated:
         value = _conform(arguments[0], value, where)
         if value is None or all(m.allows(value) for m in hint.__metadata__ if isinstance(m, Limit)):
@@ -248,7 +250,7 @@ def _conform(hint: Any, value: Any, where: str) -> Any:
             return origin(_conform(kind, item, where) for kind, item in zip(kinds, value, strict=True))
     elif origin is dict and isinstance(value, Mapping):
         return {_conform(arguments[0], key, where): _conform(arguments[1], item, where) for key, item in value.items()}
-    elif isinstance(hint, type) and dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
+    elif isinstance(hint, type) and is_dataclass(hint) and isinstance(value, Mapping):
         return from_json(hint, value, where)
     elif origin is None:
         return _plain(hint, value)
@@ -277,8 +279,8 @@ def _python_number(value: Any) -> Any:
 
 @functools.cache
 def _hints(kind: type) -> dict[str, Any]:
-    hints = typing.get_type_hints(kind, include_extras=True)
-    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.name: hints[field.name] for field in fields(kind)}  # type: ignore[arg-type]
 
 
 _REPR = reprlib.Repr()

@@ -34,7 +34,10 @@ class AtomicCache:
         self._path = folder  # JAX logs it under this name
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
-            self._remove_abandoned()
+            for path in folder.glob(f"*{UNFINISHED_ENTRY}"):
+                with suppress(FileNotFoundError):  # its writer may finish it meanwhile
+                    if path.stat().st_mtime < time.time() - ABANDONED_SECONDS:
+                        path.unlink()
 
     def get(self, key: str) -> bytes | None:
         """Return the entry of a key; None if there is none, or only a damaged one."""
@@ -57,12 +60,6 @@ class AtomicCache:
 
     def _file(self, key: str) -> Path:
         return self._path / f"{key}-cobra"  # JAX's own entries, which may lie in the same folder, end in "-cache"
-
-    def _remove_abandoned(self) -> None:
-        for path in self._path.glob(f"*{UNFINISHED_ENTRY}"):
-            with suppress(FileNotFoundError):  # its writer may finish it meanwhile
-                if path.stat().st_mtime < time.time() - ABANDONED_SECONDS:
-                    path.unlink()
 
 
 def keep_compilations() -> None:

@@ -38,8 +38,14 @@ def working(text: str, total: int | None = None) -> Iterator[Callable[[int], Non
     console = SteadyConsole()
     if sys.stdout.isatty() and not console.is_dumb_terminal:
         middle = [] if total is None else [BarColumn(20), TextColumn("{task.completed}/{task.total}")]
-        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), *middle, TimeElapsedColumn())
-        with Progress(*columns, console=console, transient=True) as bar:
+        with Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            *middle,
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        ) as bar:
             line = bar.add_task(text, total=total)
             yield lambda count: bar.update(line, completed=count)
         return

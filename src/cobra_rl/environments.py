@@ -3,16 +3,13 @@
 The name may refer to an `EnvSpec`, an `Environment`, or a function of the mode ("train", "test") that returns one.
 """
 
-import dataclasses
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-import jax.numpy as jnp
-
 from cobra_rl.bounds import Checked
-from cobra_rl.parts import load_module, short_name
+from cobra_rl.parts import load_object, short_name
 from cobra_rl.spriteworld import MODES, TASKS, Environment, EnvSpec, Spriteworld, TimeStep, make
 from cobra_rl.spriteworld.data import is_data, spec_from_json, spec_to_json
 
@@ -30,16 +27,10 @@ def load_environment(name: str, mode: str = "train") -> Environment:
     Raises:
         ValueError: If nothing is found there, its code fails, or it is no environment.
     """
-    where, colon, attribute = name.rpartition(":")
-    if not colon or not where or not attribute:
+    where, _, attribute = name.rpartition(":")
+    if not where or not attribute:
         raise ValueError(f"--env is {name!r}; it must be module:name or path/to/file.py:name.")
-    try:
-        found = getattr(load_module(where), attribute)
-    except (ImportError, OSError, AttributeError, SyntaxError) as error:
-        raise ValueError(f"--env is {name!r}, but nothing is found there: {error}.") from error
-    except Exception as error:  # whatever a user's file does; --debug shows where
-        raise ValueError(f"--env is {name!r}, but its code fails: {type(error).__name__}: {error}.") from error
-    return as_environment(found, mode, name)
+    return as_environment(load_object(name, f"--env is {name!r}"), mode, name)
 
 
 def as_environment(found: Any, mode: str = "train", name: str = "the environment") -> Environment:
@@ -84,27 +75,23 @@ def as_environments(env: Any) -> dict[str, Environment]:
     return {mode: as_environment(modes.get(mode, modes["train"]), mode) for mode in MODES}
 
 
+@dataclass(unsafe_hash=True)
 class SparseReward:
     """An environment whose reward is 1 on success and 0 before."""
 
-    def __init__(self, env: Environment):
-        self.env = env
-        self.initial = env.initial
-        self.draw = env.draw
-        self.action_size = env.action_size
-        self.image_size = env.image_size
-        self.max_steps = env.max_steps
+    env: Environment
+
+    def __post_init__(self) -> None:
+        self.initial = self.env.initial
+        self.draw = self.env.draw
+        self.action_size = self.env.action_size
+        self.image_size = self.env.image_size
+        self.max_steps = self.env.max_steps
 
     def advance(self, key, state, action) -> TimeStep:
         """Take a step; only success is rewarded."""
         step = self.env.advance(key, state, action)
-        return step._replace(reward=step.terminated.astype(jnp.float32))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SparseReward) and self.env == other.env
-
-    def __hash__(self) -> int:
-        return hash((SparseReward, self.env))
+        return step._replace(reward=step.terminated.astype("float32"))
 
 
 @dataclass(frozen=True)
@@ -120,20 +107,21 @@ class Problem(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.specs is None:
-            return
-        if set(self.specs) != set(MODES):
+        if self.specs is not None and set(self.specs) != set(MODES):
             raise ValueError(f"specs of Problem has {', '.join(self.specs)}; it must have {' and '.join(MODES)}.")
-        for mode in MODES:
-            self._spec(mode)
+        self._env_specs()  # refuses what is none
 
     def name(self, value: bool = False, agent: str = "cobra") -> str:
         """Return the name of its run folder; `value`: values are learnt; `agent`: left out if COBRA."""
-        options = {"released": self.variant == "released", "sparse": self.sparse}
-        options |= {("reward", "value")[value]: value != self.sparse, "uniform": not self.exploration_policy}
-        by = [] if agent == "cobra" else [short_name(agent)]
+        options = {
+            short_name(agent): agent != "cobra",
+            "released": self.variant == "released",
+            "sparse": self.sparse,
+            "value" if value else "reward": value != self.sparse,
+            "uniform": not self.exploration_policy,
+        }
         task = re.sub(r"[^\w .+-]|^\.+", "-", self.task)  # no path: somebody else may have written it
-        return "-".join([task, *by, *(name for name, chosen in options.items() if chosen)])
+        return "-".join([task, *(name for name, chosen in options.items() if chosen)])
 
     def environments(self) -> dict[str, Environment]:
         """Return the environments by mode: "train" to learn in, "test" for the robustness test.
@@ -141,13 +129,15 @@ class Problem(Checked):
         Those of `env` are imported, which runs code: where a run names them, `runs.settings.trusted` asks first.
         """
         if self.specs is not None:
-            return {mode: Spriteworld(self._spec(mode)) for mode in MODES}
+            return {mode: Spriteworld(spec) for mode, spec in self._env_specs().items()}
         if self.env is not None:
             envs = {mode: load_environment(self.env, mode) for mode in MODES}
             sizes = {mode: (env.image_size, env.action_size) for mode, env in envs.items()}
             if len(set(sizes.values())) > 1:
-                listed = ", ".join(f"{mode} {image} and {action}" for mode, (image, action) in sizes.items())
-                raise ValueError(f"Both modes must have pictures and actions of the same size; they have: {listed}.")
+                raise ValueError(
+                    "Both modes must have pictures and actions of the same size; they have: "
+                    f"{', '.join(f'{mode} {image} and {action}' for mode, (image, action) in sizes.items())}."
+                )
             return envs
         if self.task not in TASKS:
             raise ValueError(
@@ -161,11 +151,11 @@ class Problem(Checked):
         specs = {mode: env.spec for mode, env in envs.items() if isinstance(env, Spriteworld) and is_data(env.spec)}
         if set(specs) != set(MODES):
             return self
-        return dataclasses.replace(self, specs={mode: spec_to_json(specs[mode]) for mode in MODES})
+        return replace(self, specs={mode: spec_to_json(specs[mode]) for mode in MODES})
 
-    def _spec(self, mode: str) -> EnvSpec:
-        assert self.specs is not None
-        return spec_from_json(self.specs[mode], f"specs of Problem, {mode},")
+    def _env_specs(self) -> dict[str, EnvSpec]:
+        """Read `specs`, if there are any."""
+        return {mode: spec_from_json(self.specs[mode], f"specs of Problem, {mode},") for mode in MODES if self.specs}
 
 
 def fewer_sprites(env: Environment, most: int) -> Environment:
@@ -173,4 +163,4 @@ def fewer_sprites(env: Environment, most: int) -> Environment:
     if not isinstance(env, Spriteworld):
         return env
     scenes = tuple(scene for scene in env.spec.scenes if len(scene) <= most)
-    return Spriteworld(dataclasses.replace(env.spec, scenes=scenes)) if scenes else env
+    return Spriteworld(replace(env.spec, scenes=scenes)) if scenes else env

@@ -10,17 +10,15 @@ Each kind of part has names, listed here; a part of one's own needs no entry: it
 to import it: code of one's own is loaded when the user names it, or if the user trusts what a folder names.
 """
 
-import functools
-import importlib
 import importlib.util
+import pkgutil
 import sys
-import typing
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_type_hints
 
 from cobra_rl.bounds import Checked, renamed, shown
 
@@ -47,8 +45,7 @@ REGISTRY: dict[str, dict[str, str]] = {  # kind -> name -> module:class, importe
         "mpo": "cobra_rl.agents.mpo:Mpo",
     },
 }
-_loaded: dict[str, type] = {}  # users' classes that were loaded, by name
-_own: dict[type, tuple[str, type]] = {}  # the configurations of users' parts: name and class
+_own: dict[str, tuple[type, type]] = {}  # the users' parts that were loaded, by name: class and configuration
 _trusts: ContextVar[bool] = ContextVar("trusts", default=False)
 
 
@@ -64,12 +61,11 @@ class PartConfig(Checked):
 
         Older files name no class, or name it as `model`; theirs is the first with all the entries.
         """
-        entries = {name: value for name, value in data.items() if name != CLASS}
-        if CLASS in data:
-            return config_of(load_part(cls.kind, data[CLASS], where)), entries
-        if isinstance(data.get("model"), str):
-            name = entries.pop("model")
-            return config_of(load_part(cls.kind, name, where)), entries
+        entries = dict(data)
+        if CLASS not in entries and isinstance(entries.get("model"), str):
+            entries[CLASS] = entries.pop("model")
+        if CLASS in entries:
+            return config_of(load_part(cls.kind, entries.pop(CLASS), where)), entries
         known = [cls, *(config_of(load_part(cls.kind, name)) for name in REGISTRY[cls.kind])]
         fits = (each for each in known if renamed(each, entries).keys() <= {field.name for field in fields(each)})
         return next(fits, cls), entries
@@ -91,13 +87,13 @@ def part_of(config: PartConfig) -> type:
 
 def name_of(config: PartConfig) -> str:
     """Return the name of the class that a configuration belongs to; raise a ValueError if there is none."""
-    if type(config) in _own:
-        return _own[type(config)][0]
-    for name in REGISTRY[config.kind]:
+    for name in (*_own, *REGISTRY[config.kind]):
         if config_of(load_part(config.kind, name)) is type(config):
             return name
-    known = ", ".join(REGISTRY[config.kind])
-    raise ValueError(f"{type(config).__name__} belongs to no {config.kind}; there are {known}, or FILE.py:CLASS.")
+    raise ValueError(
+        f"{type(config).__name__} belongs to no {config.kind}; there are {', '.join(REGISTRY[config.kind])}, or "
+        "FILE.py:CLASS."
+    )
 
 
 def load_part(kind: str, name: Any, where: str = "") -> type:
@@ -113,46 +109,27 @@ def load_part(kind: str, name: Any, where: str = "") -> type:
         ValueError: If there is no such class, or it is no part of this kind.
     """
     if isinstance(name, str) and name in REGISTRY[kind]:
-        return _import(REGISTRY[kind][name])
+        return pkgutil.resolve_name(REGISTRY[kind][name])
     if not isinstance(name, str) or ":" not in name:
-        known = ", ".join(REGISTRY[kind])
-        found = f"{where}: there" if where else "There"
-        raise ValueError(f"{found} is no {kind} {shown(name)}; choose one of {known}, or your own as FILE.py:CLASS.")
-    full = absolute_name(name)
-    part = load_class(kind, full, where)
-    if all(own is not part for _, own in _own.values()):
-        _register(kind, full, part)
-    return part
-
-
-def load_class(kind: str, name: str, where: str = "") -> type:
-    """Load a class of a user's own, `file.py:Class` or `module:Class`; arguments and errors as of `load_part`."""
-    if name in _loaded:
-        return _loaded[name]
-    if where and not _trusts.get():
         raise ValueError(
-            f"{where} names code, {name}, as its {kind}, which is not run by opening a folder; if you trust it, add "
-            "--trust (trust=True in Python)."
+            f"{f'{where}: there' if where else 'There'} is no {kind} {shown(name)}; choose one of "
+            f"{', '.join(REGISTRY[kind])}, or your own as FILE.py:CLASS."
         )
-    module, _, attribute = name.rpartition(":")
-    try:
-        part = getattr(load_module(module), attribute)
-    except (ImportError, OSError, AttributeError, SyntaxError) as error:
-        raise ValueError(f"The {kind} is {name}, but nothing is found there: {error}.") from error
-    except Exception as error:  # whatever a user's file does; --debug shows where
-        raise ValueError(f"The {kind} is {name}, but its code fails: {type(error).__name__}: {error}.") from error
-    if not isinstance(part, type):
-        raise ValueError(f"The {kind} is {name}, which is a {type(part).__name__}; it must be a class.")
-    _loaded[name] = part
-    return part
+    full = absolute_name(name)
+    if full not in _own:
+        if where and not _trusts.get():
+            raise ValueError(
+                f"{where} names code, {full}, as its {kind}, which is not run by opening a folder; if you trust it, "
+                "add --trust (trust=True in Python)."
+            )
+        part = load_object(full, f"The {kind} is {full}")
+        _own[full] = (part, _own_config(kind, full, part))
+    return _own[full][0]
 
 
-def config_of(part: type) -> type:
+def config_of(part: type) -> Any:
     """Return the class of a part's configuration, which its annotation `config` names."""
-    for config, (_, own) in _own.items():
-        if own is part:
-            return config
-    return _annotated_config(part)
+    return next((config for own, config in _own.values() if own is part), None) or get_type_hints(part).get("config")
 
 
 def is_trusting() -> bool:
@@ -181,6 +158,17 @@ def short_name(name: str) -> str:
     return name.rpartition(":")[2]
 
 
+def load_object(name: str, subject: str) -> Any:
+    """Import what a user names as `file.py:name` or `module:name`; errors begin with the subject: "--env is NAME"."""
+    where, _, attribute = name.rpartition(":")
+    try:
+        return getattr(load_module(where), attribute)
+    except (ImportError, OSError, AttributeError, SyntaxError) as error:
+        raise ValueError(f"{subject}, but nothing is found there: {error}.") from error
+    except Exception as error:  # whatever a user's file does; --debug shows where
+        raise ValueError(f"{subject}, but its code fails: {type(error).__name__}: {error}.") from error
+
+
 def load_module(where: str) -> Any:
     """Import a module by its name, or a file by its path."""
     if not where.endswith(".py"):
@@ -195,22 +183,16 @@ def load_module(where: str) -> Any:
     return module
 
 
-@functools.cache
-def _import(name: str) -> type:
-    module, _, attribute = name.partition(":")
-    return getattr(importlib.import_module(module), attribute)
-
-
-def _register(kind: str, name: str, part: type) -> None:
-    """Register a user's class with its configuration, which gets a type of its own."""
-    config = _annotated_config(part)
+def _own_config(kind: str, name: str, part: Any) -> type:
+    """Return the class of the configuration of a user's part: a type of its own, if other parts have the same."""
+    if not isinstance(part, type):
+        raise ValueError(f"The {kind} is {name}, which is a {type(part).__name__}; it must be a class.")
+    known = [load_part(kind, each) for each in REGISTRY[kind]]
+    config = config_of(part)
     if getattr(config, "kind", None) != kind:
-        example = _import(next(iter(REGISTRY[kind].values()))).__name__
-        raise ValueError(f"The {kind} is {name}; it must be a class with a configuration, as {example} has it.")
-    if config in _own or any(config is config_of(_import(each)) for each in REGISTRY[kind].values()):
-        config = dataclass(frozen=True)(type(f"{part.__name__}Config", (config,), {"__doc__": config.__doc__}))
-    _own[config] = (name, part)
-
-
-def _annotated_config(part: type) -> Any:
-    return typing.get_type_hints(part).get("config")
+        raise ValueError(
+            f"The {kind} is {name}; it must be a class with a configuration, as {known[0].__name__} has it."
+        )
+    if any(config is config_of(each) for each in (*known, *(own for own, _ in _own.values()))):
+        return dataclass(frozen=True)(type(f"{part.__name__}Config", (config,), {"__doc__": config.__doc__}))
+    return config

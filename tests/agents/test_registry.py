@@ -99,7 +99,7 @@ def test_an_agent_of_ones_own_is_trained_shown_measured_and_watched(run, debug_w
     assert np.all((action > 0) & (action < 1))  # the mean that it learnt, and not the zeros of a fresh one
     with pytest.raises(ValueError, match="was learnt by habit, not by COBRA"):
         Agent.load(run)
-    monkeypatch.setattr("cobra_rl.parts._loaded", {})  # as if in another process
+    monkeypatch.setattr("cobra_rl.parts._own", {})  # as if in another process
     with pytest.raises(ValueError, match=r"names code, .*habits\.py:habit.*--trust"):
         load_agent(run)
 

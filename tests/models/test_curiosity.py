@@ -54,8 +54,7 @@ def test_the_papers_is_the_error_that_t_expects():
 @pytest.mark.parametrize("learns", [True, False])
 def test_its_networks_are_trained_by_its_own_loss_alone(learns, debug_vision, monkeypatch):
     name = parts.absolute_name("mirror.py:Mirror")  # as if it had been loaded from there
-    monkeypatch.setitem(parts._loaded, name, Mirror)
-    monkeypatch.setitem(parts._own, MirrorConfig, (name, Mirror))
+    monkeypatch.setitem(parts._own, name, (Mirror, MirrorConfig))
     config = dataclasses.replace(EXPLORE["debug"], curiosity=MirrorConfig(learns))
     phase = ExplorePhase(config, make("exploration"), load_vision(debug_vision), "", 0)
     state = phase.init()

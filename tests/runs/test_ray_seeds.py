@@ -19,9 +19,10 @@ from cobra_rl.runs.task import prepare
 @pytest.mark.slow
 def test_a_dead_worker_is_replaced_and_a_failure_is_said_when_the_others_are_done(tmp_path, capsys):
     ray_tasks = pytest.importorskip("cobra_rl.runs.ray_seeds")
-    calls = {"dies": functools.partial(jobs.die_once, tmp_path), "fails": jobs.fail}
+    log = tmp_path / "log"
+    calls = {"dies": (functools.partial(jobs.die_once, tmp_path), log), "fails": (jobs.fail, log)}
     with pytest.raises(ChildProcessError, match="1 of 2 failed, such as fails: ValueError: there is no such thing"):
-        ray_tasks.spread(calls, dict.fromkeys(calls, tmp_path / "log"), workers=1)
+        ray_tasks.spread(calls, workers=1)
     assert "dies: done, 1 of 2" in capsys.readouterr().out
 
 

@@ -102,8 +102,7 @@ class Cobra(StepLearner):
     def learn(self, world: WorldModel, agent: CobraState, key: PRNGKeyArray) -> tuple[CobraState, dict[str, Array]]:
         """Take N gradient steps on minibatches of the memory."""
         config = self.config
-        is_filled = jnp.arange(config.memory) < agent.replay.size
-        variance = jnp.var(agent.replay.items.step.reward, where=is_filled)
+        variance = jnp.var(agent.replay.items.step.reward, where=jnp.arange(config.memory) < agent.replay.size)
 
         def loss(predictor: Reward, batch: Transition) -> Float[Array, ""]:
             if config.value:
@@ -113,19 +112,19 @@ class Cobra(StepLearner):
         def gradient_step(carry: tuple, number_and_key: tuple) -> tuple:
             predictor, latest, optimiser = carry
             number, key = number_and_key
-            batch = self._minibatch(agent.replay, key)
-            value, gradients = jax.value_and_grad(loss)(latest, batch)
+            value, gradients = jax.value_and_grad(loss)(latest, self._minibatch(agent.replay, key))
             updates, optimiser = self._optimiser.update(gradients, optimiser, latest)
             latest = eqx.apply_updates(latest, updates)
             decay = jnp.minimum(config.ema_decay, number / (number + EMA_WARMUP))
             return (averaged(predictor, latest, decay), latest, optimiser), value
 
         numbers = jnp.arange(config.updates, dtype=jnp.float32) + config.updates * (agent.steps - 1)
-        keys = jax.random.split(key, config.updates)
-        start = (agent.predictor, agent.latest, agent.optimiser)
-        (predictor, latest, optimiser), losses = jax.lax.scan(gradient_step, start, (numbers, keys))
-        learnt = agent._replace(predictor=predictor, latest=latest, optimiser=optimiser)
-        return learnt, {"loss": losses[-1]}
+        (predictor, latest, optimiser), losses = jax.lax.scan(
+            gradient_step,
+            (agent.predictor, agent.latest, agent.optimiser),
+            (numbers, jax.random.split(key, config.updates)),
+        )
+        return agent._replace(predictor=predictor, latest=latest, optimiser=optimiser), {"loss": losses[-1]}
 
     def _minibatch(self, replay: ReplayState, key: PRNGKeyArray) -> Transition:
         """Draw remembered steps; a fraction of their next scenes is replaced by T's prediction (not in the paper)."""
@@ -134,8 +133,7 @@ class Cobra(StepLearner):
         if not self.config.imagined_fraction:
             return batch.step
         is_imagined = jax.random.bernoulli(imagined_key, self.config.imagined_fraction, (self.config.batch, 1, 1))
-        seen = batch.step.next_observation
-        return batch.step._replace(next_observation=jnp.where(is_imagined, batch.imagined, seen))
+        return batch.step._replace(next_observation=jnp.where(is_imagined, batch.imagined, batch.step.next_observation))
 
     def _scaled(self, reward: Float[Array, ""]) -> Float[Array, ""]:
         """Clip a reward at the cap, and divide it by its unit."""
@@ -144,9 +142,6 @@ class Cobra(StepLearner):
     def init(self, key: PRNGKeyArray, world: WorldModel, observation: Float[Array, "K M"]) -> CobraState:
         """Start with a fresh predictor and an empty memory."""
         predictor = make_reward(self.config.reward, world.sizes.latents, key)
-        latest = jax.tree.map(jnp.copy, predictor)  # copies, since steps donate buffers
-        target = jax.tree.map(jnp.copy, predictor)
-        optimiser = self._optimiser.init(eqx.filter(predictor, eqx.is_array))
         step = Transition(
             observation,
             jnp.zeros(world.sizes.action),
@@ -156,8 +151,14 @@ class Cobra(StepLearner):
             terminated=jnp.bool_(False),
             truncated=jnp.bool_(False),
         )
-        replay = self._replay.init(Remembered(step, observation))
-        return CobraState(predictor, latest, target, optimiser, replay, jnp.int32(0))
+        return CobraState(
+            predictor=predictor,
+            latest=jax.tree.map(jnp.copy, predictor),  # copies, since steps donate buffers
+            target=jax.tree.map(jnp.copy, predictor),
+            optimiser=self._optimiser.init(eqx.filter(predictor, eqx.is_array)),
+            replay=self._replay.init(Remembered(step, observation)),
+            steps=jnp.int32(0),
+        )
 
     @property
     def policy(self) -> Policy:
@@ -208,8 +209,7 @@ def choose(
     explore_key, pick_key, plan_key = jax.random.split(key, 3)
     choice = make_part(config.planner)(params.world, params.predictor, slots, plan_key)
     random_action = choice.actions[jax.random.randint(pick_key, (), 0, choice.actions.shape[0])]
-    explores = jax.random.uniform(explore_key) < epsilon
-    return choice._replace(action=jnp.where(explores, random_action, choice.action))
+    return choice._replace(action=jnp.where(jax.random.uniform(explore_key) < epsilon, random_action, choice.action))
 
 
 def choose_batch(

@@ -26,6 +26,7 @@ from cobra_rl.storage.weights import Weights
 Params = Any  # the parameters that a policy needs, as a pytree
 Observations = Any  # uint8 images [B, H, W, 3]; batched states for a policy with `sees_state`
 World = Any  # a WorldModel; None if the agent uses none
+MakeActors = Callable[..., Any]  # (begin, play, world, seed) -> collect.actors.Actors
 FRESH = 2  # seeds whose fresh scenes are observed in one call: seldom do more episodes end in the same step
 
 
@@ -113,6 +114,10 @@ class Learner(abc.ABC):
         """Tell whether the configuration beside saved weights is the expected one, that of `saved_like`."""
         return saved == expected
 
+    def with_actors(self, make: MakeActors, env: Environment, world: World, seed: int) -> "Learner":
+        """Return the same learner with actors elsewhere, which `make` starts; most learners play by themselves."""
+        raise ValueError(f"{self.config.name} plays by itself; only MPO learns from Ray actors.")
+
     def close(self) -> None:  # noqa: B027 most have nothing to release
         """Release what the learner holds beside its state, such as actors in other processes."""
 
@@ -152,8 +157,13 @@ class StepLearner(Learner):
         keys, reset_keys, agent_keys = _split(jnp.stack([jax.random.key(seed) for seed in seeds]), 3)
         envs, images = _initial(env, reset_keys)
         observations = _observe(self, world, images)
-        agents = _init(self, agent_keys, world, observations)
-        return Playing(envs, observations, jnp.zeros(len(keys)), agents, keys)
+        return Playing(
+            env=envs,
+            observation=observations,
+            reward=jnp.zeros(len(keys)),
+            agent=_init(self, agent_keys, world, observations),
+            key=keys,
+        )
 
     def step(self, env: Environment, world: World, state: Playing) -> tuple[Playing, Outcome, dict[str, Any]]:
         """Observe, explore and update once, for all seeds; see `Learner`."""
@@ -175,10 +185,8 @@ class StepLearner(Learner):
         present = (after.state, observation, after.reward)
         for rows in _in_groups(np.flatnonzero(after.done), min(FRESH, len(keys))):
             envs, images = _initial(env, reset_keys[rows])
-            fresh = (envs, _observe(self, world, images), jnp.zeros(len(rows)))
-            present = _replaced(present, rows, fresh)
-        envs, observations, rewards = present
-        return Playing(envs, observations, rewards, agents, keys), outcome, metrics
+            present = _replaced(present, rows, (envs, _observe(self, world, images), jnp.zeros(len(rows))))
+        return Playing(*present, agent=agents, key=keys), outcome, metrics
 
     def agent_of(self, state: Playing, index: int) -> Any:
         """Return the state of one of the S agents."""
@@ -224,8 +232,7 @@ def over_seeds(function: Callable, *arguments: Any) -> Any:
 
     A single seed is not vectorised: that would round otherwise.
     """
-    count = len(next(leaf for leaf in jax.tree.leaves(arguments) if eqx.is_array(leaf)))
-    if count > 1:
+    if len(next(leaf for leaf in jax.tree.leaves(arguments) if eqx.is_array(leaf))) > 1:
         return eqx.filter_vmap(function)(*arguments)
     alone = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, arguments)
     return jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, function(*alone))

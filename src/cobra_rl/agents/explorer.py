@@ -14,19 +14,24 @@ from cobra_rl.models.vision import VisionModel
 from cobra_rl.spriteworld.base import Environment, TimeStep, auto_reset
 
 
-class ExplorerState(NamedTuple):
+class PlayState(NamedTuple):
     """Environments in the middle of their episodes."""
 
     envs: Any
-    slots: Float[Array, "E K M"]  # slots of the present scenes
+    slots: Float[Array, "E K M"] | None  # slots of the present scenes; None if the agent uses no world model
     key: PRNGKeyArray
 
 
-def begin(env: Environment, count: int, vision: VisionModel, key: PRNGKeyArray) -> ExplorerState:
-    """Start fresh episodes in `count` environments."""
+def begin_episodes(env: Environment, count: int, key: PRNGKeyArray) -> PlayState:
+    """Start fresh episodes in `count` environments, whose scenes are not encoded yet."""
     key, reset_key = jax.random.split(key)
-    envs = jax.vmap(env.initial)(jax.random.split(reset_key, count))
-    return ExplorerState(envs, vision.encode(jax.vmap(env.draw)(envs)), key)
+    return PlayState(jax.vmap(env.initial)(jax.random.split(reset_key, count)), None, key)
+
+
+def begin(env: Environment, count: int, vision: VisionModel, key: PRNGKeyArray) -> PlayState:
+    """Start fresh episodes in `count` environments."""
+    state = begin_episodes(env, count, key)
+    return state._replace(slots=vision.encode(jax.vmap(env.draw)(state.envs)))
 
 
 def play(
@@ -35,8 +40,8 @@ def play(
     seen: Literal["pixels", "slots"],
     vision: VisionModel,
     policy: Exploration | None,
-    state: ExplorerState,
-) -> tuple[ExplorerState, Collected]:
+    state: PlayState,
+) -> tuple[PlayState, Collected]:
     """Step all environments, with auto-reset.
 
     Args:
@@ -47,14 +52,14 @@ def play(
         policy: The exploration policy; None acts uniformly at random.
         state: The environments in the middle of their episodes.
     """
+    assert state.slots is not None
     count = state.slots.shape[0]
     key, act_key, *step_keys = jax.random.split(state.key, 4)
     noise_keys, reset_keys = (jax.random.split(step_key, count) for step_key in step_keys)
     action = jax.random.uniform(jax.random.fold_in(act_key, 1), (count, env.action_size))
     if policy is not None:
         chance = jax.random.uniform(jax.random.fold_in(act_key, 2), (count, 1))
-        curious = policy.sample(state.slots, act_key)
-        action = jnp.where(chance < uniform, action, curious)
+        action = jnp.where(chance < uniform, action, policy.sample(state.slots, act_key))
     after = jax.vmap(env.advance)(noise_keys, state.envs, action)
     envs = jax.vmap(lambda key, step: auto_reset(env, key, step))(reset_keys, after)
     draw = jax.vmap(env.draw)
@@ -64,7 +69,7 @@ def play(
     slots = jax.lax.cond(jnp.any(over), lambda: vision.encode(draw(envs)), lambda: next_slots)
     remembered = next_image if seen == "pixels" else next_slots
     collected = Collected(Transition(state.slots, action, remembered), hits(env, state.envs, after))
-    return ExplorerState(envs, slots, key), collected
+    return PlayState(envs, slots, key), collected
 
 
 def hits(env: Environment, before: Any, after: TimeStep) -> Float[Array, ""]:

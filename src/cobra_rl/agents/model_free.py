@@ -4,14 +4,15 @@ Pictures are rendered by a compiled function of their own: compiled together wit
 render a picture again for each use of it.
 """
 
-from typing import Any, NamedTuple
+import functools
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
-from cobra_rl.agents.explorer import hits
+from cobra_rl.agents.explorer import PlayState, begin_episodes, hits
 from cobra_rl.collect.actors import Collected
 from cobra_rl.collect.transition import Transition
 from cobra_rl.config import MpoConfig
@@ -23,24 +24,10 @@ from cobra_rl.spriteworld.base import Environment, auto_reset
 GROUP = 8  # scenes that are encoded at a time: larger groups are no faster per scene on a CPU
 
 
-class PlayState(NamedTuple):
-    """Environments in the middle of their episodes."""
-
-    envs: Any
-    slots: Float[Array, "E K M"] | None  # slots of the present scenes; None if the agent uses no world model
-    key: PRNGKeyArray
-
-
 def begin(env: Environment, count: int, world: WorldModel | None, key: PRNGKeyArray) -> PlayState:
-    """Start fresh episodes in `count` environments."""
-    state = _begin(env, count, key)
-    return state._replace(slots=encode(env, world, state.envs))
-
-
-@eqx.filter_jit
-def _begin(env: Environment, count: int, key: PRNGKeyArray) -> PlayState:
-    key, reset_key = jax.random.split(key)
-    return PlayState(jax.vmap(env.initial)(jax.random.split(reset_key, count)), None, key)
+    """Start fresh episodes in `count` environments; encode their scenes, if the agent uses a world model."""
+    state = eqx.filter_jit(begin_episodes)(env, count, key)
+    return state if world is None else state._replace(slots=world.encode(render(env, state.envs)))
 
 
 def play(
@@ -49,14 +36,10 @@ def play(
     """Step all environments with actions sampled from the policy, with auto-reset; return whole transitions."""
     after, step, struck = move(env, config, world, networks, state)
     if world is not None and state.slots is not None:
-        slots = encode_changed(world, state.slots, render(env, state.envs), render(env, after.envs))
-        after = after._replace(slots=slots)
+        after = after._replace(
+            slots=encode_changed(world, state.slots, before=render(env, state.envs), now=render(env, after.envs))
+        )
     return after, Collected(with_next(config, step, after), struck)
-
-
-def encode(env: Environment, world: WorldModel | None, envs: Any) -> Float[Array, "E K M"] | None:
-    """Encode the present scenes, if the agent uses a world model."""
-    return None if world is None else world.encode(render(env, envs))
 
 
 @eqx.filter_jit
@@ -89,8 +72,7 @@ def move(
     Returns the new state, whose scenes are not encoded yet (see `encode_changed`), the transitions without their next
     observation (see `with_next`), and the share of actions that moved something.
     """
-    observation = policy_input(env, config, replay_observation(config, state))
-    return _move(env, config, world, networks, state, observation)
+    return _move(env, config, world, networks, state, policy_input(env, config, replay_observation(config, state)))
 
 
 @eqx.filter_jit
@@ -103,12 +85,10 @@ def _move(
     observation: Observation,
 ) -> tuple[PlayState, Transition, Float[Array, ""]]:
     key, act_key, step_key, reset_key = jax.random.split(state.key, 4)
-    policy = networks.policy(observation)
-    u = jnp.clip(policy.sample(act_key, 1)[0], 0.0, 1.0)
+    u = jnp.clip(networks.policy(observation).sample(act_key, 1)[0], 0.0, 1.0)
     action = to_environment(config, world, state.slots, u)
     after = jax.vmap(env.advance)(jax.random.split(step_key, u.shape[0]), state.envs, action)
-    reset = jax.vmap(lambda key, step: auto_reset(env, key, step))
-    envs = reset(jax.random.split(reset_key, u.shape[0]), after)
+    envs = jax.vmap(functools.partial(auto_reset, env))(jax.random.split(reset_key, u.shape[0]), after)
     step = Transition(
         replay_observation(config, state),
         u,
@@ -131,8 +111,7 @@ def with_next(config: MpoConfig, step: Transition, state: PlayState) -> Transiti
     def following(now: Array, fresh: Array) -> Array:
         return jnp.where(done.reshape(-1, *[1] * (now.ndim - 1)), now, fresh)
 
-    following_scene = jax.tree.map(following, step.observation, replay_observation(config, state))
-    return step._replace(next_observation=following_scene)
+    return step._replace(next_observation=jax.tree.map(following, step.observation, replay_observation(config, state)))
 
 
 def replay_observation(config: MpoConfig, state: PlayState) -> Any:
@@ -158,9 +137,11 @@ def render(env: Environment, states: Any) -> UInt8[Array, "E H W 3"]:
 
 def zero_transition(env: Environment, config: MpoConfig, sizes: Sizes) -> Transition:
     """Return a transition of zeros, with the shapes that the replay stores."""
-    stored = jax.ShapeDtypeStruct((sizes.slots, sizes.latents), jnp.float32)
-    if config.features == "pixels":
-        stored = jax.eval_shape(env.initial, jax.random.key(0))
+    stored = (
+        jax.ShapeDtypeStruct((sizes.slots, sizes.latents), jnp.float32)
+        if config.features == "slots"
+        else jax.eval_shape(env.initial, jax.random.key(0))
+    )
     scene = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), stored)
     return Transition(
         scene,

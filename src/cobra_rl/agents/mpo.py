@@ -21,7 +21,7 @@ scene is not kept.
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -33,8 +33,7 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from cobra_rl.agents import model_free
-from cobra_rl.agents.contract import Learner, Outcome, Policy, World, sizes_for
-from cobra_rl.agents.model_free import PlayState, policy_input, to_environment
+from cobra_rl.agents.contract import Learner, MakeActors, Outcome, Policy, World, sizes_for
 from cobra_rl.bounds import from_json, to_json
 from cobra_rl.collect.actors import Actors, Collected
 from cobra_rl.collect.replay import Replay, ReplayState
@@ -48,8 +47,6 @@ from cobra_rl.spriteworld.base import Environment
 from cobra_rl.storage.weights import Weights
 
 LEAST_DUAL = 1e-8
-
-MakeActors = Callable[..., Actors]  # (begin, play, world, seed) -> actors
 
 
 class Duals(NamedTuple):
@@ -83,7 +80,7 @@ class MpoTraining(NamedTuple):
 
     agent: MpoState
     replay: ReplayState
-    acting: PlayState | None  # None: actors elsewhere play
+    acting: model_free.PlayState | None  # None: actors elsewhere play
     env_steps: Int[Array, ""]  # so far; Ray actors send many at a time
     turns: Int[Array, ""]  # one is a step in each environment
     key: PRNGKeyArray  # of the minibatches
@@ -101,9 +98,8 @@ def weigh(values: Float[Array, "N B"], temperature: Float[Array, ""], epsilon: f
         The weights q [N, B], which sum to 1 over the actions and pass no gradient, and the loss of the temperature.
     """
     scaled = values / temperature
-    weights = jax.lax.stop_gradient(jax.nn.softmax(scaled, axis=0))
     normaliser = jax.nn.logsumexp(scaled, axis=0) - jnp.log(values.shape[0])
-    return weights, temperature * (epsilon + normaliser.mean())
+    return jax.lax.stop_gradient(jax.nn.softmax(scaled, axis=0)), temperature * (epsilon + normaliser.mean())
 
 
 def mpo_loss(
@@ -131,15 +127,12 @@ def mpo_loss(
     weights, temperature_loss = weigh(values, positive.temperature, config.epsilon)
     outside = -jnp.linalg.norm(actions - jnp.clip(actions, 0.0, 1.0), axis=-1)
     more, penalty_loss = weigh(outside, positive.penalty_temperature, config.epsilon_penalty)
-    mean_only = Gaussian(online.mean, target.scale)
-    scale_only = Gaussian(target.mean, online.scale)
     total = temperature_loss + penalty_loss
     metrics = {"temperature": positive.temperature}
-    parts = (
-        ("mean", mean_only, positive.mean, config.epsilon_mean),
-        ("scale", scale_only, positive.scale, config.epsilon_scale),
-    )
-    for name, policy, alpha, epsilon in parts:
+    for name, policy, alpha, epsilon in (
+        ("mean", Gaussian(online.mean, target.scale), positive.mean, config.epsilon_mean),
+        ("scale", Gaussian(target.mean, online.scale), positive.scale, config.epsilon_scale),
+    ):
         fit = -jnp.sum((weights + more) * policy.log_prob(actions), axis=0).mean()
         kl = target.kl_per_dimension(policy).mean(0)  # [A]
         trust = jnp.sum(jax.lax.stop_gradient(alpha) * kl)
@@ -180,7 +173,7 @@ def mpo_policy(config: MpoConfig, sampled: bool = False) -> Policy:
         slots = None if params.world is None else params.world.encode(images)
         policy = params.networks.policy(slots if config.features == "slots" else images)
         u = jax.vmap(lambda each, key: each.sample(key, 1)[0])(policy, keys) if sampled else policy.mean
-        return to_environment(config, params.world, slots, jnp.clip(u, 0.0, 1.0))
+        return model_free.to_environment(config, params.world, slots, jnp.clip(u, 0.0, 1.0))
 
     return Policy(act)
 
@@ -198,10 +191,16 @@ class Mpo(Learner):
     most_seeds: ClassVar[int | None] = 1
 
     def with_actors(self, make: MakeActors, env: Environment, world: World, seed: int) -> "Mpo":
-        """Return the same learner with actors elsewhere, which `make` starts, called as (begin, play, world, seed)."""
-        begin = functools.partial(model_free.begin, env, 1)
-        play = functools.partial(model_free.play, env, self.config)
-        return Mpo(self.config, make(begin, play, world, seed + 2))
+        """Return the same learner with actors elsewhere; see `Learner`."""
+        return Mpo(
+            self.config,
+            make(
+                functools.partial(model_free.begin, env, 1),
+                functools.partial(model_free.play, env, self.config),
+                world,
+                seed + 2,
+            ),
+        )
 
     @property
     def uses_world(self) -> bool:
@@ -216,13 +215,17 @@ class Mpo(Learner):
     def begin(self, env: Environment, world: World, seeds: Sequence[int]) -> MpoTraining:
         """Start with fresh networks, an empty replay and fresh episodes; see `Learner`."""
         (seed,) = seeds
-        acting = None
-        if self.actors is None:
-            acting = model_free.begin(env, self.config.envs, world, jax.random.key(seed + 2))
         sizes = sizes_for(env, world)
-        agent = eqx.filter_jit(self.init)(sizes, jax.random.key(seed))
-        replay = _replay(self.config).init(model_free.zero_transition(env, self.config, sizes))
-        return MpoTraining(agent, replay, acting, jnp.int32(0), jnp.int32(0), jax.random.key(seed + 1))
+        return MpoTraining(
+            agent=eqx.filter_jit(self.init)(sizes, jax.random.key(seed)),
+            replay=_replay(self.config).init(model_free.zero_transition(env, self.config, sizes)),
+            acting=None
+            if self.actors is not None
+            else model_free.begin(env, self.config.envs, world, jax.random.key(seed + 2)),
+            env_steps=jnp.int32(0),
+            turns=jnp.int32(0),
+            key=jax.random.key(seed + 1),
+        )
 
     def step(self, env: Environment, world: World, state: MpoTraining) -> tuple[MpoTraining, Outcome, dict[str, Any]]:
         """Play, remember, and learn as often as the replay ratio requires; see `Learner`."""
@@ -239,8 +242,7 @@ class Mpo(Learner):
         last_update = int(due_steps * config.replay_ratio / config.batch)
         for number in range(first_update, last_update) if due_steps >= config.warmup_steps else ():
             sample_key, learn_key = jax.random.split(jax.random.fold_in(state.key, number))
-            batch = _sample(env, config, replay, sample_key)
-            agent, metrics = _update((self, batch, learn_key), agent)
+            agent, metrics = _learn_from((self, _sample(env, config, replay, sample_key), learn_key), agent)
         outcome = _outcome(parts)
         if parts:
             metrics = metrics | {"hits": np.mean([part.hits for part in parts])}
@@ -249,7 +251,7 @@ class Mpo(Learner):
 
     def _collect(
         self, env: Environment, world: World, state: MpoTraining, due_steps: int
-    ) -> tuple[list[Collected], PlayState | None]:
+    ) -> tuple[list[Collected], model_free.PlayState | None]:
         """Play until there are `due_steps` environment steps; Ray actors send many at a time, so there may be more."""
         networks = state.agent.networks
         if self.actors is None:
@@ -292,7 +294,6 @@ class Mpo(Learner):
         """Make fresh networks, for slots or pictures and actions of these sizes."""
         config = self.config
         networks = ActorCritic(config.networks, sizes, config.features == "pixels", key)
-        target = jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, networks)
         temperature, mean, scale = config.first_duals
         duals = Duals(
             jnp.asarray(temperature, jnp.float32),
@@ -301,15 +302,20 @@ class Mpo(Learner):
             jnp.full(sizes.action, scale, jnp.float32),
         )
         of_networks, of_duals = self._optimisers
-        optimisers = (of_networks.init(eqx.filter(networks, eqx.is_array)), of_duals.init(duals))
-        return MpoState(networks, target, duals, optimisers, jnp.int32(0))
+        return MpoState(
+            networks=networks,
+            target=jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, networks),
+            duals=duals,
+            optimisers=(of_networks.init(eqx.filter(networks, eqx.is_array)), of_duals.init(duals)),
+            updates=jnp.int32(0),
+        )
 
     def update(self, state: MpoState, batch: Transition, key: PRNGKeyArray) -> tuple[MpoState, dict[str, Array]]:
         """Take one gradient step on a batch whose observations are slots or rendered pictures."""
         gradients, metrics = eqx.filter_grad(self.loss, has_aux=True)((state.networks, state.duals), state, batch, key)
-        first, second = self._optimisers
-        updates, networks_state = first.update(gradients[0], state.optimisers[0])
-        dual_updates, duals_state = second.update(gradients[1], state.optimisers[1])
+        of_networks, of_duals = self._optimisers
+        updates, networks_state = of_networks.update(gradients[0], state.optimisers[0])
+        dual_updates, duals_state = of_duals.update(gradients[1], state.optimisers[1])
         networks = eqx.apply_updates(state.networks, updates)
         count = state.updates + 1
         renew = count % self.config.target_every == 0
@@ -331,7 +337,7 @@ class Mpo(Learner):
         Returns:
             The loss, and the metrics of `mpo_loss`, `td`, `value` (mean Q') and `scale` of the target policy.
         """
-        (networks, duals) = learnt
+        networks, duals = learnt
         config = self.config
         following = batch.next_observation
         target = state.target.policy(following)
@@ -348,17 +354,18 @@ class Mpo(Learner):
         return optax.adam(self.config.learning_rate), optax.adam(self.config.dual_rate)
 
 
-# Separate from `_update`, so that pictures are rendered once (see model_free.py).
+# Separate from `_learn_from`, so that pictures are rendered once (see model_free.py).
 @eqx.filter_jit
 def _sample(env: Environment, config: MpoConfig, replay: ReplayState, key: PRNGKeyArray) -> Transition:
     batch = _replay(config).sample_uniformly(replay, key)
-    before = policy_input(env, config, batch.observation)
-    after = policy_input(env, config, batch.next_observation)
-    return batch._replace(observation=before, next_observation=after)
+    return batch._replace(
+        observation=model_free.policy_input(env, config, batch.observation),
+        next_observation=model_free.policy_input(env, config, batch.next_observation),
+    )
 
 
 @eqx.filter_jit(donate="all-except-first")
-def _update(given: tuple[Mpo, Transition, PRNGKeyArray], state: MpoState) -> tuple[MpoState, dict[str, Array]]:
+def _learn_from(given: tuple[Mpo, Transition, PRNGKeyArray], state: MpoState) -> tuple[MpoState, dict[str, Array]]:
     learner, batch, key = given
     return learner.update(state, batch, key)
 

@@ -8,22 +8,21 @@ import tyro
 
 from cobra_rl.agents.mpo import mpo_policy
 from cobra_rl.bounds import Bounds, to_json
-from cobra_rl.cli.options import Episodes, Maybe, OutJson, World, command_line
+from cobra_rl.cli.options import Episodes, Maybe, OutJson, WorldOption, command_line
 from cobra_rl.config import MpoConfig
 from cobra_rl.console import working
 from cobra_rl.environments import load_environment
 from cobra_rl.evaluation.explore import evaluate_explore
 from cobra_rl.evaluation.task import greedy_scores
 from cobra_rl.evaluation.vision import evaluate_suite, evaluate_vision
-from cobra_rl.reporting.results import write_evaluation
+from cobra_rl.reporting.results import MAIN_PLACE, write_evaluation
 from cobra_rl.reporting.tables import print_explore, print_result, print_vision
 from cobra_rl.runs.load import learnt_seeds, load_agent
 from cobra_rl.runs.settings import task_settings
 from cobra_rl.runs.worlds import load_vision, load_world
 from cobra_rl.spriteworld import Spriteworld
 
-WORLD = "The run's world, by name or folder, if it was moved. Default: the one that it recorded, or its copy."
-TEST_SEED = 1919  # random seed of the episodes of `cobra evaluate RUN`, which differ from those at the end of the run
+EVALUATION_SEED = 1919  # of the episodes of `cobra evaluate RUN`, which differ from those at the end of the run
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,12 @@ class EvaluateRun:
 
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The folder of a run of `cobra solve` or `cobra baseline`, such as runs/solve/sorting."""
-    world: Annotated[World, tyro.conf.arg(help=WORLD)] = None
+    world: Annotated[
+        WorldOption,
+        tyro.conf.arg(
+            help="The run's world, by name or folder, if it was moved. Default: the one that it recorded, or its copy."
+        ),
+    ] = None
     env: Maybe[str] = None  # The environment of the run, given again, as module:name or file.py:name.
     episodes: Episodes = 200  # Number of greedy episodes in each mode (train and test).
     sampled: bool = False  # Draw the actions of a baseline from its policy, as in training, instead of taking the mean.
@@ -42,21 +46,25 @@ class EvaluateRun:
         """Measure, print, write."""
         settings = task_settings(self.run_folder, self.env)
         seeds = learnt_seeds(self.run_folder)
-        if self.sampled and not isinstance(settings.config, MpoConfig):
-            raise ValueError(f"--sampled is for runs of MPO, and {self.run_folder} is none; leave it out.")
+        policy = None
+        if self.sampled:
+            if not isinstance(settings.config, MpoConfig):
+                raise ValueError(f"--sampled is for runs of MPO, and {self.run_folder} is none; leave it out.")
+            policy = mpo_policy(settings.config, sampled=True)
         if not seeds:
             raise ValueError(f"{self.run_folder} holds no agent yet: the run was stopped before its first save.")
         rows = []
         for seed in seeds:
             agent = load_agent(self.run_folder, seed, self.world, env=self.env)
-            assert agent.problem is not None
-            envs = agent.problem.environments()
-            is_sampled = self.sampled and isinstance(settings.config, MpoConfig)
-            policy = mpo_policy(settings.config, sampled=True) if is_sampled else agent.policy
-            with working(f"seed {seed}: {self.episodes} {'sampled' if is_sampled else 'greedy'} episodes in each mode"):
-                rows.append(
-                    {"seed": seed} | greedy_scores(policy, agent.params, envs, episodes=self.episodes, seed=TEST_SEED)
+            with working(f"seed {seed}: {self.episodes} {'sampled' if policy else 'greedy'} episodes in each mode"):
+                scores = greedy_scores(
+                    policy or agent.policy,
+                    agent.params,
+                    agent.problem.environments(),
+                    episodes=self.episodes,
+                    seed=EVALUATION_SEED,
                 )
+            rows.append({"seed": seed} | scores)
         metrics = to_json(settings) | {"episodes": self.episodes, "sampled": self.sampled, "seeds": rows}
         print_result(metrics)
         write_metrics(self.out, metrics)
@@ -66,7 +74,7 @@ class EvaluateRun:
 class HeldOut:
     """The options of both measurements on held-out scenes."""
 
-    world: World = None
+    world: WorldOption = None
     env: Maybe[str] = None
     """A Spriteworld of your own, as module:name or file.py:name. Default: the suite's exploration environment."""
     scenes: Annotated[int, Bounds(10, 100_000)] = 1000
@@ -97,11 +105,11 @@ class EvaluateVision(HeldOut):
             raise ValueError("--suite measures the environments of the suite; give --suite or --env, not both.")
         model = load_vision(self.vision) if self.vision is not None else load_world(self.world).vision
         with working(f"Looking at {self.scenes:,} scenes and fitting probes"):
-            if self.suite:
-                metrics = evaluate_suite(model, self.scenes)
-            else:
-                place = "paper/exploration/train" if self.env is None else self.env
-                metrics = {place: evaluate_vision(model, self.environment(), scenes=self.scenes)}
+            metrics = (
+                evaluate_suite(model, self.scenes)
+                if self.suite
+                else {self.env or MAIN_PLACE: evaluate_vision(model, self.environment(), scenes=self.scenes)}
+            )
         print_vision(metrics)
         write_metrics(self.out, metrics)
 

@@ -4,23 +4,19 @@ import argparse
 import dataclasses
 import shlex
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import tyro
 from tyro.extras import literal_type_from_choices
 
-from cobra_rl.bounds import Bounds, Output, check
+from cobra_rl.bounds import Bounds, Output, T, check
 from cobra_rl.parts import REGISTRY, PartConfig, config_of, load_part
 from cobra_rl.spriteworld.names import MODES, REWARDED, TASKS, VARIANTS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from cobra_rl.collect.actors import Begin, Play
     from cobra_rl.collect.ray_actors import RayActors
-    from cobra_rl.config import AgentConfig
-    from cobra_rl.runs.task import TaskRun
 
     Mode = Variant = Task = TaskOrAll = WorldOrAll = str
 else:
@@ -30,12 +26,11 @@ else:
     TaskOrAll = literal_type_from_choices((*REWARDED, "all"))
     WorldOrAll = literal_type_from_choices((*TASKS, "all"))
 
-T = TypeVar("T")
-NEEDS_RAY = "--runtime ray needs Ray; install it with pip install 'cobra-rl[ray]'."
+
 # An option that may be left out: help says what that means, and shows neither None nor a default.
 Maybe = Annotated[T | None, tyro.conf.DisallowNone, tyro.conf.arg(help_behavior_hint="")]
 # A world by name or by folder. A folder is text, too: of a path, "./structured" and "structured" are the same.
-World = Annotated[
+WorldOption = Annotated[
     str | None,
     tyro.conf.DisallowNone,
     tyro.conf.arg(
@@ -73,9 +68,14 @@ def parse_command(kind: type, name: str, words: list[str]) -> Any:
         preset = given.preset if given.preset in presets else "laptop"  # what is no preset is refused below
         config, words = choose_parts(presets[preset], words)
         default = kind(config=config, preset=preset, **chosen)
-    about = None if default is None else _described(kind, default.config)
-    options = (tyro.conf.OmitSubcommandPrefixes,)
-    command = tyro.cli(kind, prog=name, description=about, args=words, default=default, config=options)
+    command = tyro.cli(
+        kind,
+        prog=name,
+        description=None if default is None else _described(kind, default.config),
+        args=words,
+        default=default,
+        config=(tyro.conf.OmitSubcommandPrefixes,),
+    )
     check(command, lambda field: f"--{field.replace('_', '-')}")  # before any work is done
     return command
 
@@ -86,24 +86,28 @@ def choose_parts(config: T, words: list[str]) -> tuple[T, list[str]]:
     They come first, since the other options are the fields of the classes that are chosen.
     """
     rest = list(words)
-    for field in dataclasses.fields(cast(Any, config)):
-        part = getattr(config, field.name)
-        option = f"--config.{field.name.replace('_', '-')}"
-        if not isinstance(part, PartConfig):
-            continue
+    for name, part in _parts_of(config).items():
+        option = f"--config.{name.replace('_', '-')}"
         while (at := next((i for i, word in enumerate(rest) if word.partition("=")[0] == option), None)) is not None:
-            _, equals, name = rest.pop(at).partition("=")
+            _, equals, chosen = rest.pop(at).partition("=")
             if not equals:
                 if at == len(rest) or rest[at].startswith("--"):
-                    known = ", ".join(REGISTRY[part.kind])
-                    raise ValueError(f"{option} needs a name: one of {known}, or your own as FILE.py:CLASS.")
-                name = rest.pop(at)
-            part = carried_over(part, config_of(load_part(part.kind, name)))
-        config = dataclasses.replace(cast(Any, config), **{field.name: part})
+                    raise ValueError(
+                        f"{option} needs a name: one of {', '.join(REGISTRY[part.kind])}, or your own as FILE.py:CLASS."
+                    )
+                chosen = rest.pop(at)
+            part = carried_over(part, config_of(load_part(part.kind, chosen)))
+        config = dataclasses.replace(cast(Any, config), **{name: part})
     return config, rest
 
 
-def _presets_of(agent: str) -> "Mapping[str, AgentConfig]":
+def _parts_of(config: Any) -> dict[str, PartConfig]:
+    """Return the configurations of parts that a configuration has, by field."""
+    entries = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    return {name: part for name, part in entries.items() if isinstance(part, PartConfig)}
+
+
+def _presets_of(agent: str) -> Mapping[str, PartConfig]:
     """Return the presets of an agent; one of the user's own has those of the agent whose configuration it extends."""
     from cobra_rl.config import AGENTS  # here, for it imports JAX
 
@@ -118,8 +122,6 @@ def _presets_of(agent: str) -> "Mapping[str, AgentConfig]":
 
 def carried_over(config: PartConfig, chosen: type) -> Any:
     """Return a configuration of the chosen class: with all values of `config` if it extends that, else its defaults."""
-    if type(config) is chosen:
-        return config
     if not issubclass(chosen, type(config)):
         return chosen()
     return chosen(**{field.name: getattr(config, field.name) for field in dataclasses.fields(config)})
@@ -127,11 +129,9 @@ def carried_over(config: PartConfig, chosen: type) -> Any:
 
 def _described(kind: type, config: Any) -> str:
     """Describe a command, and say which parts of its configuration can be chosen by name."""
-    parts = [(field.name, getattr(config, field.name)) for field in dataclasses.fields(config)]
     options = [
         f"--config.{name.replace('_', '-')} {'|'.join(REGISTRY[part.kind])}|FILE.py:CLASS"
-        for name, part in parts
-        if isinstance(part, PartConfig)
+        for name, part in _parts_of(config).items()
     ]
     words = f" Parts are chosen by name, and have options of their own: {'; '.join(options)}." if options else ""
     return f"{(kind.__doc__ or '').strip()}{words}"
@@ -162,8 +162,9 @@ def shortcut(config: T, preset: T, name: str, value: Any, option: str, path: str
     if value is None:
         return config
     if (given := getattr(config, name)) not in (value, getattr(preset, name)):
-        field = f"{path}.{name.replace('_', '-')}"
-        raise ValueError(f"{option} and {field} ({given}) contradict each other; leave one of them out.")
+        raise ValueError(
+            f"{option} and {path}.{name.replace('_', '-')} ({given}) contradict each other; leave one of them out."
+        )
     return dataclasses.replace(cast(Any, config), **{name: value})
 
 
@@ -174,20 +175,8 @@ def check_ray_options(runtime: str, **options: int | str | None) -> None:
             raise ValueError(f"--{name} is {value}, but only Ray uses it; add --runtime ray, or leave --{name} out.")
 
 
-def ray_actors(begin: "Begin", play: "Play", parts: Any, seed: int, count: int, address: str | None) -> "RayActors":
-    """Start actors as Ray processes; a ValueError says so if Ray is not installed."""
-    try:
-        from cobra_rl.collect.ray_actors import RayActors
-    except ImportError as error:
-        raise ValueError(NEEDS_RAY) from error
+def ray_actors(begin: Callable, play: Callable, parts: Any, seed: int, count: int, address: str | None) -> "RayActors":
+    """Start actors as Ray processes; an ImportError says so if Ray is not installed."""
+    from cobra_rl.collect.ray_actors import RayActors
+
     return RayActors(begin, play, parts, count, seed, address)
-
-
-def learn_with_ray(runs: "Sequence[TaskRun]", workers: int | None, address: str | None) -> None:
-    """Learn all seeds of tasks in Ray processes, by default two; a ValueError says so if Ray is not installed."""
-    from cobra_rl.runs.task import learn_elsewhere
-
-    try:
-        learn_elsewhere(runs, workers or 2, address)
-    except ImportError as error:
-        raise ValueError(NEEDS_RAY) from error

@@ -10,7 +10,7 @@ from typing import Annotated
 import tyro
 
 from cobra_rl.bounds import Bounds
-from cobra_rl.cli.options import Maybe, OutFolder, World
+from cobra_rl.cli.options import Maybe, OutFolder, WorldOption
 from cobra_rl.parts import is_trusting
 from cobra_rl.runs.settings import task_settings
 from cobra_rl.runs.worlds import load_world
@@ -20,7 +20,7 @@ from cobra_rl.runs.worlds import load_world
 class Play:
     """Open a page in the browser: push sprites, look inside the agent, watch it, and teach it a task of your own."""
 
-    world: World = None
+    world: WorldOption = None
     port: Annotated[int, Bounds(0, 65535)] = 8765  # Port on the loopback interface; 0: any free port.
     browser: bool = True  # Open the page in the browser; with --no-browser, only print its address.
     run_folder: Annotated[Maybe[Path], tyro.conf.arg(name="run", help_behavior_hint="")] = None
@@ -31,17 +31,16 @@ class Play:
 
     def run(self) -> None:
         """Serve the page until it is stopped with Ctrl-C."""
-        if self.run_folder is None and self.env is not None:
-            raise ValueError("--env goes with --run.")
-        if self.run_folder is not None:
-            task_settings(self.run_folder, self.env)  # refuses what is no run, before any work is done
         try:
             from cobra_rl.play.catalogue import AgentCatalogue, GivenRun
             from cobra_rl.play.server import serve
         except ImportError as error:
             raise ValueError(f"`cobra play` needs its extra: pip install 'cobra-rl[play]' ({error}).") from error
         given = {}
+        if self.run_folder is None and self.env is not None:
+            raise ValueError("--env goes with --run.")
         if self.run_folder is not None:
+            task_settings(self.run_folder, self.env)  # refuses what is no run, before any work is done
             name = re.sub(r"[^A-Za-z0-9._-]", "-", self.run_folder.resolve().name)  # as protocol.py allows it
             given = {name.strip("._-")[:40] or "run": GivenRun(self.run_folder, self.env, is_trusting())}
         catalogue = AgentCatalogue(load_world(self.world), self.world, self.runs, given)

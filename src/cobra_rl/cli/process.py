@@ -33,9 +33,12 @@ def keep_talking() -> None:
         old = getattr(sys, name)
         if old is getattr(sys, f"__{name}__"):  # else somebody listens who is neither a terminal nor a pipe
             raw = _Steady(number, "w", closefd=False)
-            encoding = old.encoding if old else "utf-8"
-            lines = raw.isatty() or name == "stderr"
-            stream = io.TextIOWrapper(io.BufferedWriter(raw), encoding, "backslashreplace", line_buffering=lines)
+            stream = io.TextIOWrapper(
+                io.BufferedWriter(raw),
+                old.encoding if old else "utf-8",
+                "backslashreplace",
+                line_buffering=raw.isatty() or name == "stderr",
+            )
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)  # the old one would complain at the end
 
@@ -51,8 +54,10 @@ def end_at_once() -> None:
 @contextmanager
 def ended_by_interrupts() -> Iterator[None]:
     """Let Ctrl-C end this process at once: imports of compiled code abort by a KeyboardInterrupt, or swallow it."""
-    alone = threading.current_thread() is threading.main_thread()
-    if not alone or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # such as ignored
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler  # such as ignored
+    ):
         yield
         return
     signal.signal(signal.SIGINT, lambda *_: end_at_once())

@@ -8,7 +8,7 @@ import tyro
 from tyro.extras import literal_type_from_choices
 
 from cobra_rl.bounds import Output
-from cobra_rl.cli.options import Maybe, OutFolder, World
+from cobra_rl.cli.options import Maybe, OutFolder, WorldOption
 from cobra_rl.reporting.figures import FIGURES, Agents, agents_of, write
 from cobra_rl.reporting.page.page import is_current, write_report
 from cobra_rl.reporting.results import results_of
@@ -26,7 +26,7 @@ class Figures:
 
     names: Annotated[tuple[FigureName, ...], tyro.conf.Positional, tyro.conf.arg(help_behavior_hint="")] = ()
     """Names of the figures. Default: all."""
-    world: World = None
+    world: WorldOption = None
     results: Maybe[Path] = None
     """Folder of results, such as OUT/results of `cobra reproduce`, or of runs: solve/TASK/. Default: the published
     results of the world."""
@@ -64,7 +64,7 @@ class Figures:
 class Report:
     """Write all figures, films and tables to a single HTML file that opens in any browser."""
 
-    world: World = None
+    world: WorldOption = None
     results: Maybe[Path] = None
     """Folder of results, such as OUT/results of `cobra reproduce`, or of runs: solve/TASK/. Default: the published
     results of the world."""

@@ -10,16 +10,14 @@ from rich.table import Table
 from cobra_rl.bounds import NonNegative, TrainingSeed, conform
 from cobra_rl.cli import options, report
 from cobra_rl.cli.evaluate import EvaluateExplore, EvaluateVision
-from cobra_rl.cli.options import command_line
 from cobra_rl.config import COBRA, EXPLORE, VISION
 from cobra_rl.console import warn
 from cobra_rl.environments import Problem
 from cobra_rl.reporting.results import read_task
 from cobra_rl.reporting.tables import print_suite
-from cobra_rl.runs.task import TaskRun, prepare
+from cobra_rl.runs.task import TaskRun, learn_elsewhere, prepare
 from cobra_rl.runs.train import train_explore, train_vision
-from cobra_rl.spriteworld import make
-from cobra_rl.spriteworld.names import REWARDED, SUITE
+from cobra_rl.spriteworld import REWARDED, SUITE, make
 from cobra_rl.storage.files import read_json, write_atomically, write_json
 
 
@@ -78,7 +76,7 @@ class Reproduce:
             self.out / "vision",
             seed=self.seed,
             title=f"vision ({self.preset})",
-            command=command_line(),
+            command=options.command_line(),
         )
         self._publish("vision/log.jsonl", "vision_log.jsonl")
 
@@ -90,7 +88,7 @@ class Reproduce:
             self.out / "explore",
             seed=self.seed,
             title=f"explore ({self.preset})",
-            command=command_line(),
+            command=options.command_line(),
         )
         self._publish("explore/log.jsonl", "explore_log.jsonl")
 
@@ -101,7 +99,7 @@ class Reproduce:
                 command(world=self._world, scenes=60 if self._debug else 1000, out=out).run()
 
     def _learn(self) -> None:
-        options.learn_with_ray([self._task_run(task) for task in REWARDED], self.workers, self.address)
+        learn_elsewhere([self._task_run(task) for task in REWARDED], self.workers, self.address)
 
     def _solve(self, task: str) -> None:
         self._task_run(task).solve()
@@ -116,7 +114,7 @@ class Reproduce:
             steps=self.steps or (40 if self._debug else SUITE[task].steps),
             final=self.final or (4 if self._debug else 200),
             world_folder=self._world,
-            command=command_line(),
+            command=options.command_line(),
         )
 
     def _publish(self, source: str, target: str) -> None:
@@ -127,37 +125,40 @@ class Reproduce:
             write_atomically(path, content)
 
     def _figures(self) -> None:
-        command = report.Figures(world=self._world, results=self._results, out=self.out / "figures")
-        command.run(self._agents, redraw=False)
+        report.Figures(world=self._world, results=self._results, out=self.out / "figures").run(
+            self._agents, redraw=False
+        )
 
     def _report(self) -> None:
-        command = report.Report(
+        report.Report(
             world=self._world,
             results=self._results,
             figures=self.out / "figures",
             out=self.out / "report.html",
-        )
-        command.run(self._agents)
+        ).run(self._agents)
 
     def _minutes(self) -> dict[str, float]:
         """Return the wall time of each part, of all calls together."""
         path = self.out / "reproduce.json"
         try:
-            recorded = read_json(path).get("minutes", {}) if path.exists() else {}
-            return conform(dict[str, NonNegative], recorded, f"{path}, minutes,")
+            return conform(
+                dict[str, NonNegative],
+                read_json(path).get("minutes", {}) if path.exists() else {},
+                f"{path}, minutes,",
+            )
         except ValueError as error:
             warn(f"{error} The wall times of earlier calls are lost.")
             return {}
 
     def _record(self, part: str, minutes: float) -> None:
         """Add what a part took in this call to reproduce.json."""
-        known = self._minutes()
-        total = known | {part: known.get(part, 0.0) + minutes}
-        write_json(self.out / "reproduce.json", {"command": command_line(), "minutes": total})
+        total = self._minutes()
+        total[part] = total.get(part, 0.0) + minutes
+        write_json(self.out / "reproduce.json", {"command": options.command_line(), "minutes": total})
 
     def _tell(self) -> None:
         """Print the results, the paper's statement about its own, and the wall time of each part."""
-        found = (read_task(self._results, f"solve/{task}") for task in REWARDED)
+        found = [read_task(self._results, f"solve/{task}") for task in REWARDED]
         print_suite([result for result in found if result is not None])
         print(
             'The paper: "COBRA learns to solve most of our tasks using only 100-1000 rewarded environment steps", in '

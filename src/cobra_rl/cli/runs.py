@@ -1,4 +1,4 @@
-"""`cobra runs`."""
+"""`cobra runs` and `cobra worlds`: lists."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Annotated
 import tyro
 
 from cobra_rl.reporting.runs import print_runs, read_runs
+from cobra_rl.reporting.tables import print_worlds
 
 
 @dataclass(frozen=True)
@@ -23,3 +24,12 @@ class Runs:
             print_runs(lines, self.folder)
         else:
             print(f"There are no runs in {self.folder}: no folder below it has a run.json.")
+
+
+@dataclass(frozen=True)
+class Worlds:
+    """List the worlds that --world takes by name: those that are shipped, and your own."""
+
+    def run(self) -> None:
+        """Print a row per world."""
+        print_worlds()

@@ -1,9 +1,7 @@
 """`cobra train vision` and `cobra train explore`."""
 
-import dataclasses
-from collections.abc import Mapping
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -30,7 +28,7 @@ from cobra_rl.spriteworld import make
 class Training:
     """The options of both commands."""
 
-    presets: ClassVar[Mapping[str, Any]]
+    presets: ClassVar[dict[str, Any]]
 
     config: Any
     preset: Preset = "laptop"
@@ -98,6 +96,18 @@ class TrainExplore(Training):
         """Train both networks and print where the world model is."""
         check_ray_options(self.runtime, actors=self.actors, address=self.address)
         config = self.configuration()
+        if self.policy == "random":
+            config = replace(config, curious=False)
+        else:
+            policy = shortcut(
+                config.exploration,
+                EXPLORE[self.preset].exploration,
+                "net",
+                self.policy,
+                "--policy",
+                "--config.exploration",
+            )
+            config = replace(config, exploration=policy)
         env = self.environment()
         seen = find_vision(self.vision)
         name = f"{self.preset}-{self.policy}" if self.policy else self.preset
@@ -115,18 +125,9 @@ class TrainExplore(Training):
                 command=command_line(),
             )
         print(f"World: {folder / 'world'}\nLog: {folder / 'log.jsonl'}\nPictures: {folder / 'pictures'}")
-        task = "sorting" if self.env is None else "--env YOUR_TASK"
-        print(f"Next: cobra solve {task} --world {folder / 'world'}")
-
-    def configuration(self) -> ExploreConfig:
-        """Return the configuration, with --steps and --policy applied."""
-        config = super().configuration()
-        usual = EXPLORE[self.preset].exploration
-        if self.policy == "random":
-            return dataclasses.replace(config, curious=False)
-        policy = shortcut(config.exploration, usual, "net", self.policy, "--policy", "--config.exploration")
-        return dataclasses.replace(config, exploration=policy)
+        print(f"Next: cobra solve {'--env YOUR_TASK' if self.env else 'sorting'} --world {folder / 'world'}")
 
     def _ray_actors(self, config: ExploreConfig, env: Any, seen: Path) -> Any:
-        functions = actor_functions(config, env, 1)
-        return ray_actors(*functions, load_vision(seen), self.seed + 2, self.actors or 2, self.address)
+        return ray_actors(
+            *actor_functions(config, env, 1), load_vision(seen), self.seed + 2, self.actors or 2, self.address
+        )

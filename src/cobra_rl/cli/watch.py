@@ -7,19 +7,15 @@ from typing import Annotated, Any
 import tyro
 
 from cobra_rl.bounds import Bounds, Seed
-from cobra_rl.cli.options import Film, Frames, Maybe, Mode, Task, Variant, World, WorldOrAll
+from cobra_rl.cli.options import Film, Frames, Maybe, Mode, Task, Variant, WorldOption, WorldOrAll
 from cobra_rl.console import working
-from cobra_rl.environments import Problem, load_environment
+from cobra_rl.environments import load_environment
 from cobra_rl.reporting.films import film_random, film_suite, save_gif, watch
 from cobra_rl.runs.agent import Agent
 from cobra_rl.runs.load import TrainedAgent, load_agent
 from cobra_rl.spriteworld import make
 
-WORLD = (
-    "The world whose agent is filmed, by name or folder. With --run: the run's world, if it was moved; by default the "
-    "one that it recorded, or its copy."
-)
-PIXELS = 300_000_000  # most pixels of a film: about a gigabyte of memory
+MOST_PIXELS = 300_000_000  # most pixels of a film: about a gigabyte of memory
 
 
 @dataclass(frozen=True)
@@ -34,7 +30,13 @@ class Watch:
     """Film the agent of this run of `cobra solve` or `cobra baseline` at the task that it learnt."""
     seed_of_run: Annotated[Maybe[Seed], tyro.conf.arg(name="run-seed", help_behavior_hint="")] = None
     """Random seed of the run whose agent is filmed. Default: the first."""
-    world: Annotated[World, tyro.conf.arg(help=WORLD)] = None
+    world: Annotated[
+        WorldOption,
+        tyro.conf.arg(
+            help="The world whose agent is filmed, by name or folder. With --run: the run's world, if it was moved; by "
+            "default the one that it recorded, or its copy."
+        ),
+    ] = None
     env: Maybe[str] = None  # The environment of the run, given again, as module:name or file.py:name.
     frames: Frames = 60  # Number of frames; when an episode ends, the next begins.
     seed: Seed = 0  # Random seed; the same seed writes the same film.
@@ -42,33 +44,31 @@ class Watch:
 
     def run(self) -> None:
         """Film, and print the path of the film."""
-        agent, problem = self._agent()
+        agent = self._agent()
         path = self.out or Path("runs", "watch", f"{agent.name}-{self.mode}.gif")
-        env = problem.environments()[self.mode]
+        env = agent.problem.environments()[self.mode]
         with working("filming", self.frames) as tell:
             frames = watch(agent, env, self.frames, seed=self.seed, size=192, progress=lambda done, _: tell(done))
         save_gif(frames, path, fps=3.0)
         print(f"Film: {path}")
 
-    def _agent(self) -> tuple[TrainedAgent, Problem]:
-        """Load the agent, and return it with the problem that it learnt."""
-        if self.run_folder is None and self.task is None:
-            raise ValueError("Name a task, or give a run of `cobra solve` with --run.")
-        if self.run_folder is None and self.seed_of_run is not None:
-            raise ValueError("--run-seed goes with --run: a world has one agent for each task.")
-        if self.run_folder is None and self.env is not None:
-            raise ValueError("--env goes with --run: the agent of a world plays the task that it learnt.")
+    def _agent(self) -> TrainedAgent:
+        """Load the agent."""
         if self.run_folder is None:
-            agent = Agent.pretrained(str(self.task), self.variant, self.world)
-        else:
-            agent = load_agent(self.run_folder, self.seed_of_run, self.world, env=self.env)
-        assert agent.problem is not None
-        learnt = agent.problem.task
-        if self.run_folder is not None and self.variant not in ("paper", agent.problem.variant):
-            raise ValueError(f"{self.run_folder} learnt by the {agent.problem.variant} rules; leave --variant out.")
-        if self.task not in (None, learnt):
-            raise ValueError(f"{self.run_folder} learnt {learnt} and not {self.task}; leave the task out.")
-        return agent, agent.problem
+            if self.task is None:
+                raise ValueError("Name a task, or give a run of `cobra solve` with --run.")
+            if self.seed_of_run is not None:
+                raise ValueError("--run-seed goes with --run: a world has one agent for each task.")
+            if self.env is not None:
+                raise ValueError("--env goes with --run: the agent of a world plays the task that it learnt.")
+            return Agent.pretrained(self.task, self.variant, self.world)
+        agent = load_agent(self.run_folder, self.seed_of_run, self.world, env=self.env)
+        learnt = agent.problem
+        if self.variant not in ("paper", learnt.variant):
+            raise ValueError(f"{self.run_folder} learnt by the {learnt.variant} rules; leave --variant out.")
+        if self.task not in (None, learnt.task):
+            raise ValueError(f"{self.run_folder} learnt {learnt.task} and not {self.task}; leave the task out.")
+        return agent
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,11 @@ class PlayRandom:
 
     def run(self) -> None:
         """Film, and print the path of the film."""
-        if (pixels := self.steps * self.size**2) > PIXELS:
-            asked = f"--steps {self.steps} of --size {self.size} are {pixels:,} pixels"
-            raise ValueError(f"{asked}; a film holds at most {PIXELS:,}: take fewer steps or a smaller size.")
+        if (pixels := self.steps * self.size**2) > MOST_PIXELS:
+            raise ValueError(
+                f"--steps {self.steps} of --size {self.size} are {pixels:,} pixels; a film holds at most "
+                f"{MOST_PIXELS:,}: take fewer steps or a smaller size."
+            )
         if self.task is not None and self.env is not None:
             raise ValueError("Name an environment of the suite or give one of your own with --env, not both.")
         options: dict[str, Any] = {"steps": self.steps, "seed": self.seed, "click_on_sprites": not self.uniform}

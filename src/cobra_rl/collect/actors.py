@@ -1,7 +1,8 @@
 """Actors step environments with a policy and collect transitions, for any environment and policy.
 
-What playing means is given by two pure functions, `begin` and `play`. Their `parts` are a pytree of what they need
-beside the policy, such as the weights of the vision module: as an argument it is not compiled in as a constant.
+What playing means is given by two pure functions, `begin(parts, key) -> state` and `play(parts, policy, state) ->
+(state, collected)`. Their `parts` are a pytree of what they need beside the policy, such as the weights of the vision
+module: as an argument it is not compiled in as a constant.
 """
 
 from collections.abc import Callable
@@ -17,10 +18,6 @@ class Collected(NamedTuple):
 
     transitions: Any  # a pytree of arrays with a leading axis
     hits: Float[Array, "..."]  # share of actions that moved something
-
-
-Begin = Callable[[Any, PRNGKeyArray], Any]  # (parts, key) -> state
-Play = Callable[[Any, Any, Any], tuple[Any, Collected]]  # (parts, policy, state) -> (state, collected)
 
 
 @runtime_checkable
@@ -43,7 +40,7 @@ class LocalActors:
 
     replaced = 0
 
-    def __init__(self, begin: Begin, play: Play, parts: Any, seed: int | PRNGKeyArray):
+    def __init__(self, begin: Callable, play: Callable, parts: Any, seed: int | PRNGKeyArray):
         self._parts = parts
         self._play = eqx.filter_jit(play)  # compiled once for all actors with this function
         self.state = eqx.filter_jit(begin)(parts, jax.random.key(seed) if isinstance(seed, int) else seed)

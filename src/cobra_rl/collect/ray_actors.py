@@ -6,12 +6,13 @@ which has started before and waits, and another spare one is started. So one cor
 """
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 
-from cobra_rl.collect.actors import Begin, Collected, LocalActors, Play
+from cobra_rl.collect.actors import Collected, LocalActors
 from cobra_rl.collect.ray_start import cause_of, environment_here, ray, start_ray
 
 CHUNK = 50  # environment steps between two fetches of the policy
@@ -29,7 +30,7 @@ ENVIRONMENT = {
 class _Player:
     """What runs in an actor's process."""
 
-    def __init__(self, begin: Begin, play: Play, parts: Any, seed: int, number: int):
+    def __init__(self, begin: Callable, play: Callable, parts: Any, seed: int, number: int):
         self._actors = LocalActors(begin, play, parts, jax.random.fold_in(jax.random.key(seed), number))
 
     def play(self, policy: Any) -> Collected:
@@ -45,12 +46,12 @@ class RayActors:
     `begin` and `play` are for one environment and travel to the actors: importable functions, or partials of them.
     """
 
-    def __init__(self, begin: Begin, play: Play, parts: Any, count: int, seed: int, address: str | None = None):
+    def __init__(self, begin: Callable, play: Callable, parts: Any, count: int, seed: int, address: str | None = None):
         if count < 1:
             raise ValueError(f"There are {count} actors; there must be at least 1.")
         start_ray(max(count + 1, os.cpu_count() or 1), address)
-        environment = ENVIRONMENT | environment_here(address)
-        self._player = ray.remote(num_cpus=1, runtime_env={"env_vars": environment})(_Player)
+        environment = {"env_vars": ENVIRONMENT | environment_here(address)}
+        self._player = ray.remote(num_cpus=1, runtime_env=environment)(_Player)
         self._given = begin, play, ray.put(parts), seed
         self._policy: Any = None
         self._under_way: dict[Any, Any] = {}  # future -> actor; empty until the first policy is known
@@ -75,8 +76,10 @@ class RayActors:
             ready, _ = ray.wait(list(self._under_way), num_returns=1, timeout=PATIENCE)
             self._idle = 0 if ready else self._idle + 1
             if self._idle >= MOST_FAILURES:
-                seconds = f"{self._idle * PATIENCE:.0f} seconds"
-                raise ChildProcessError(f"No actor began to play within {seconds}: is there a core for each of them?")
+                raise ChildProcessError(
+                    f"No actor began to play within {self._idle * PATIENCE:.0f} seconds: is there a core for each of "
+                    "them?"
+                )
         chunks = []
         for future in ready:
             actor = self._under_way.pop(future)

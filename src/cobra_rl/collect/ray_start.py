@@ -17,7 +17,10 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 # Unless it may start clusters, Ray takes 127.0.0.1 for this machine's address, and all its processes listen there
 # alone. It can join a cluster all the same.
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-import ray.exceptions
+try:
+    import ray.exceptions
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError("--runtime ray needs Ray; install it with pip install 'cobra-rl[ray]'.") from missing
 
 REACHABLE = 5.0  # seconds in which a cluster must answer
 
@@ -58,10 +61,9 @@ def start_ray(cores: int, address: str | None) -> None:
             _knock(address)
             ray.init(address=address, **quiet)
         except (OSError, ValueError, RuntimeError) as error:
-            cause = str(error).strip().splitlines()[0].rstrip(".")
             raise ConnectionError(
-                f"No Ray cluster answers at --address {address} ({cause}); start one with `ray start --head`, "
-                "give its host:port, or leave --address out to use this machine."
+                f"No Ray cluster answers at --address {address} ({str(error).strip().splitlines()[0].rstrip('.')}); "
+                "start one with `ray start --head`, give its host:port, or leave --address out to use this machine."
             ) from error
 
 

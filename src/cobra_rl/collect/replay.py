@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-Scalar = Float[Array, ""] | float
+Exponent = Float[Array, ""] | float
 
 LEAST_ERROR = 1e-3  # smaller errors count as this much, so that every item has a chance
 
@@ -42,8 +42,12 @@ class Replay:
 
     def init(self, item: Any) -> ReplayState:
         """Make an empty replay for items with the shapes and dtypes of `item`, a pytree of arrays."""
-        items = jax.tree.map(lambda leaf: jnp.zeros((self.capacity, *jnp.shape(leaf)), jnp.result_type(leaf)), item)
-        return ReplayState(items, jnp.zeros(self.capacity), jnp.int32(0), jnp.int32(0))
+        return ReplayState(
+            items=jax.tree.map(lambda leaf: jnp.zeros((self.capacity, *jnp.shape(leaf)), jnp.result_type(leaf)), item),
+            error=jnp.zeros(self.capacity),
+            position=jnp.int32(0),
+            size=jnp.int32(0),
+        )
 
     def add(self, state: ReplayState, items: Any) -> ReplayState:
         """Add items [N, ...], each with the largest error now in the replay, so that it is soon drawn."""
@@ -51,15 +55,14 @@ class Replay:
         if number > self.capacity:
             raise ValueError(f"{number} items at once do not fit into a replay of {self.capacity}.")
         places = (state.position + jnp.arange(number)) % self.capacity
-        error = jnp.where(state.size > 0, state.error.max(), 1.0)
         return ReplayState(
-            jax.tree.map(lambda old, new: old.at[places].set(new), state.items, items),
-            state.error.at[places].set(error),
-            (state.position + number) % self.capacity,
-            jnp.minimum(state.size + number, self.capacity),
+            items=jax.tree.map(lambda old, new: old.at[places].set(new), state.items, items),
+            error=state.error.at[places].set(jnp.where(state.size > 0, state.error.max(), 1.0)),
+            position=(state.position + number) % self.capacity,
+            size=jnp.minimum(state.size + number, self.capacity),
         )
 
-    def sample(self, state: ReplayState, key: PRNGKeyArray, alpha: Scalar, beta: Scalar) -> Sample:
+    def sample(self, state: ReplayState, key: PRNGKeyArray, alpha: Exponent, beta: Exponent) -> Sample:
         """Draw a batch: one item from each of B equal shares of the sum of all error^alpha (stratified).
 
         Args:

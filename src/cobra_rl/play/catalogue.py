@@ -72,7 +72,7 @@ class AgentCatalogue:
         if learnt_with is not None and learnt_with.sha256 != world_sha256(folder):
             raise ValueError(f"{run} learnt with another world; start `cobra play --world` with that one.")
         agent = load_agent(given.folder, world=folder, env=given.env, trust=given.trust)
-        env = agent.problem.environments()[mode] if agent.problem else None
+        env = agent.problem.environments()[mode]
         if not isinstance(env, Spriteworld):
             raise ValueError(f"{run} learnt in an environment without sprites, which the page cannot show.")
         uses_policy = agent.world is None or agent.world.exploration is not None

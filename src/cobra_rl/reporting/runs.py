@@ -15,7 +15,7 @@ from cobra_rl.reporting.tables import share
 from cobra_rl.runs.folder import RECORD, holder, refuse_links, seeds_in
 from cobra_rl.runs.log import LOG
 from cobra_rl.runs.loop import CHECKPOINTS
-from cobra_rl.runs.worlds import name_of
+from cobra_rl.runs.worlds import name_of_world
 from cobra_rl.storage import checkpoint
 from cobra_rl.storage.files import read_json
 
@@ -139,7 +139,7 @@ def _latest(log: Path, field: str) -> float | None:
 def _lost_world(folder: Path, settings: Mapping[str, Any]) -> str:
     """Return where the world of a task lay, if it is there no longer."""
     world = settings.get("world")
-    if not world or name_of(world.get("sha256")):
+    if not world or name_of_world(world.get("sha256")):
         return ""
     path = Path(str(world.get("path")))
     kept = (folder / "world" / "world.json").exists() or (path / "world.json").exists()

@@ -11,21 +11,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from cobra_rl.agents.cobra import CobraParams, choose_batch, cobra_policy, make_reward, reward_weights
+from cobra_rl.agents.cobra import CobraParams, choose_batch, cobra_policy, reward_weights
 from cobra_rl.agents.contract import Policy
-from cobra_rl.bounds import Count, Seed, Share, Width, conform, from_json
+from cobra_rl.bounds import Count, Seed, Share, Width, conform
 from cobra_rl.config import COBRA, CobraConfig
 from cobra_rl.environments import Problem, as_environments
-from cobra_rl.models.reward import Reward, RewardConfig
+from cobra_rl.models.reward import Reward
 from cobra_rl.models.world import WorldModel
-from cobra_rl.parts import trusting
 from cobra_rl.runs.folder import open_run
 from cobra_rl.runs.settings import TASK_FILE, TaskSettings, WorldUsed, task_settings, world_of
-from cobra_rl.runs.worlds import agents_in, find_world, home_of, load_world, world_record
+from cobra_rl.runs.worlds import agents_in, find_world, home_of, load_model, load_world, world_record
 from cobra_rl.spriteworld.env import Spriteworld
 from cobra_rl.spriteworld.source import python_source
 from cobra_rl.storage.files import write_atomically
-from cobra_rl.storage.weights import load_weights, read_config, save_weights
+from cobra_rl.storage.weights import read_config, save_weights
 
 _choose = eqx.filter_jit(choose_batch)
 
@@ -50,11 +49,10 @@ class Agent:
             problem: What the agent learnt, if known.
             world_folder: The name or the folder of `world`, for `save`; None for the default world.
         """
-        uses_policy = problem is None or problem.exploration_policy
-        self.world = world if uses_policy else world.without_policy()
+        self.problem = problem or Problem("unknown")
+        self.world = world if self.problem.exploration_policy else world.without_policy()
         self.predictor = predictor
         self.config = config
-        self.problem = problem
         self.world_folder = world_folder
         self._key = jax.random.key(0)  # random key of `act`
 
@@ -71,7 +69,7 @@ class Agent:
     @property
     def name(self) -> str:
         """The name of what it learnt, for folders and films."""
-        return (self.problem or Problem("unknown")).name(self.config.value)
+        return self.problem.name(self.config.value)
 
     def act(self, image: np.ndarray | Array, epsilon: float = 0.0) -> Float[np.ndarray, " A"]:
         """Choose an action for one picture; for a batch, or in compiled code, use `act_batch`.
@@ -107,8 +105,7 @@ class Agent:
         Returns:
             Actions [B, A] in [0, 1].
         """
-        slots = self.world.encode(images)
-        return _choose(self.config, self.params, slots, keys, jnp.asarray(epsilon, jnp.float32))
+        return _choose(self.config, self.params, self.world.encode(images), keys, jnp.asarray(epsilon, jnp.float32))
 
     def save(self, folder: str | Path) -> Path:
         """Save the agent, for `Agent.load` and `cobra watch --run`; its world is recorded, but not copied.
@@ -122,11 +119,13 @@ class Agent:
             ValueError: If the folder holds something with other settings.
         """
         folder = Path(folder)
-        problem = self.problem or Problem("unknown")
-        world = WorldUsed(**world_record(find_world(self.world_folder)))
-        settings = TaskSettings(problem=problem, config=self.config, world=world)
+        settings = TaskSettings(
+            problem=self.problem,
+            config=self.config,
+            world=WorldUsed(**world_record(find_world(self.world_folder))),
+        )
         with open_run(folder, settings, command="Agent.save"):
-            _write_source(folder, problem)
+            _write_source(folder, self.problem)
             save_weights(folder / "seed0" / "reward", reward_weights(self.predictor, self.world))
         return folder
 
@@ -167,10 +166,7 @@ class Agent:
         entries = read_config(path, "reward")
         where = str(path / "config.json")
         latents = conform(Width, entries.pop("latents", None), f"{where}, latents,")
-        with trusting(trust):
-            reward_config = from_json(RewardConfig, entries, where)
-        like = eqx.filter_eval_shape(lambda key: make_reward(reward_config, latents, key), jax.random.key(0))
-        predictor = load_weights(path, like, "reward")
+        predictor = load_model(path, "reward", entries, latents, trust=trust)
         known = load_world(place, trust=trust)
         if latents != known.sizes.latents:
             raise ValueError(f"{where} is of {latents} latents, and the world in {place} has {known.sizes.latents}.")

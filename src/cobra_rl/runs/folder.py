@@ -52,8 +52,7 @@ def open_run(
         _remove_unfinished(folder)
         path = folder / RECORD
         wanted = to_json(settings)
-        begun = _completed(_recorded(path, wanted), settings)
-        _refuse_other(folder, begun, wanted, free, newer)
+        _refuse_other(folder, _recorded(path, settings), wanted, free, newer)
         check()
         files.write_json(path, {"version": __version__, "command": command, "settings": wanted})
         yield
@@ -79,8 +78,10 @@ def locked(folder: Path) -> Iterator[None]:
                 break
             except BlockingIOError as error:
                 if patience is None:
-                    who = holder(folder) or "another process"
-                    raise OtherRun(f"{folder} is in use by {who}; wait for it, or give another --out.") from error
+                    raise OtherRun(
+                        f"{folder} is in use by {holder(folder) or 'another process'}; wait for it, or give another "
+                        "--out."
+                    ) from error
                 time.sleep(patience)
         with suppress(OSError):  # a full disk is said of what matters more
             file.truncate(0)
@@ -90,14 +91,11 @@ def locked(folder: Path) -> Iterator[None]:
 
 def holder(folder: Path) -> str | None:
     """Return which process has locked a folder ("process 7 since ..."), or None."""
-    try:
-        with open(folder / LOCK, encoding="utf-8", errors="replace") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return file.read().strip() or "another process"
-    except OSError:
-        pass
+    with suppress(OSError), open(folder / LOCK, encoding="utf-8", errors="replace") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return file.read().strip() or "another process"
     return None
 
 
@@ -120,38 +118,34 @@ def seeds_in(name: str) -> range:
     return range(int(one or first), int(one or last) + 1)
 
 
-def _recorded(path: Path, otherwise: Any) -> Any:
-    """Return the settings that a run was begun with; if there are none, or they cannot be read, `otherwise`."""
-    if not path.exists():
-        return otherwise
+def _recorded(path: Path, settings: Any) -> Any:
+    """Return the settings that a run was begun with, in full; if there are none, or they cannot be read, `settings`."""
+    begun = to_json(settings)
     try:
-        settings = files.read_json(path).get("settings")
-        if not isinstance(settings, dict):
+        if path.exists():
+            begun = files.read_json(path).get("settings")
+        if not isinstance(begun, dict):
             raise ValueError(f"{path} holds no settings.")
     except ValueError as error:
         warn(f"{error} It is written anew; whether the run was asked for the same before cannot be checked.")
-        return otherwise
-    return settings
-
-
-def _completed(begun: Any, settings: Any) -> Any:
-    """Add the fields that are newer than the run; they take their defaults."""
-    with suppress(ValueError):  # of another version, or damaged: compared as it is
+        return to_json(settings)
+    with suppress(ValueError):  # fields that are newer take their defaults; what is damaged is compared as it is
         return to_json(from_json(type(settings), begun, RECORD))
     return begun
 
 
 def _refuse_other(folder: Path, begun: Any, wanted: Any, free: Sequence[str], newer: Sequence[str]) -> None:
-    elsewhere = "give another folder with --out"
     for name, old, new in differences(begun, wanted):
-        if old is None and name in newer:
-            continue
         if name == "steps" and name in free and isinstance(old, int) and new < old:
-            asked = f"cannot be made shorter ({new:,} asked)"
-            raise ValueError(f"{folder} holds a run of {old:,} steps and {asked}; {elsewhere}.")
-        if name not in free and name.partition(".")[0] not in free:
-            different = f"other settings ({name}: {old}, now {new})"
-            raise OtherRun(f"{folder} holds a run with {different}; {elsewhere}, or remove that one.")
+            raise ValueError(
+                f"{folder} holds a run of {old:,} steps and cannot be made shorter ({new:,} asked); give another "
+                "folder with --out."
+            )
+        if not (name in free or name.partition(".")[0] in free or (old is None and name in newer)):
+            raise OtherRun(
+                f"{folder} holds a run with other settings ({name}: {old}, now {new}); give another folder with "
+                "--out, or remove that one."
+            )
 
 
 def differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -165,7 +159,5 @@ def differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, 
 
 def _remove_unfinished(folder: Path) -> None:
     """Remove temporary files of a process that died; no other process writes here while the folder is locked."""
-    name = re.compile(rf".*\.[0-9a-f]{{8}}{re.escape(files.UNFINISHED)}")
-    for path in folder.rglob(f"*{files.UNFINISHED}"):
-        if name.fullmatch(path.name):
-            path.unlink(missing_ok=True)
+    for path in folder.rglob(f"*.{'[0-9a-f]' * 8}{files.UNFINISHED}"):
+        path.unlink(missing_ok=True)

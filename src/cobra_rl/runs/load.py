@@ -13,7 +13,7 @@ from cobra_rl.environments import Problem
 from cobra_rl.models.world import WorldModel
 from cobra_rl.parts import trusting
 from cobra_rl.runs.agent import Agent
-from cobra_rl.runs.settings import TaskSettings, task_settings, world_of
+from cobra_rl.runs.settings import task_settings, world_of
 from cobra_rl.runs.task import make_learner
 from cobra_rl.runs.worlds import load_world
 from cobra_rl.storage.weights import CONFIG_FILE, WEIGHTS_FILE, load_weights, read_config
@@ -57,29 +57,23 @@ def load_agent(
     if isinstance(settings.config, CobraConfig):
         return Agent.load(folder, seed, world, env=env, trust=trust)
     with trusting(trust):
-        return _other(folder, settings, seed, world)
-
-
-def _other(folder: Path, settings: TaskSettings, seed: int | None, world: str | Path | None) -> OtherAgent:
-    """Load an agent whose saved weights have the shape of those that it has before the first step."""
-    learner = make_learner(settings.config)
-    known = None
-    if settings.world is not None:
-        known = load_world(world_of(folder, settings.world, world))
-        known = known if settings.problem.exploration_policy else known.without_policy()
-    env = settings.problem.environments()["train"]
-    like = eqx.filter_eval_shape(lambda: learner.saved_like(known, sizes_for(env, known)))
-    path = settings.weights_of(folder, seed, like.kind)
-    if not learner.is_saved_by(read_config(path, like.kind), to_json(like.config)):
-        raise ValueError(f"{path / 'config.json'} is not of the run {folder}: its configuration is another.")
-    params = learner.restore(known, load_weights(path, like.tree, like.kind))
-    return OtherAgent(
-        learner.policy,
-        params,
-        settings.problem,
-        world=next(filter(is_world, jax.tree.leaves(params, is_leaf=is_world)), None),
-        name=settings.problem.name(agent=settings.agent),
-    )
+        learner = make_learner(settings.config)
+        place = None if settings.world is None else world_of(folder, settings.world, world)
+        known = None if place is None else load_world(place, policy=settings.problem.exploration_policy)
+        sizes = sizes_for(settings.problem.environments()["train"], known)
+        # The saved weights have the shape of those before the first step.
+        like = eqx.filter_eval_shape(lambda: learner.saved_like(known, sizes))
+        path = settings.weights_of(folder, seed, like.kind)
+        if not learner.is_saved_by(read_config(path, like.kind), to_json(like.config)):
+            raise ValueError(f"{path / 'config.json'} is not of the run {folder}: its configuration is another.")
+        params = learner.restore(known, load_weights(path, like.tree, like.kind))
+        return OtherAgent(
+            learner.policy,
+            params,
+            settings.problem,
+            world=next(filter(is_world, jax.tree.leaves(params, is_leaf=is_world)), None),
+            name=settings.problem.name(agent=settings.agent),
+        )
 
 
 def is_world(part: Any) -> bool:

@@ -47,7 +47,6 @@ class RunLog:
         self.title = title
         self.columns = tuple(columns)
         self._start_step = start_step
-        self._latest: dict[str, SupportsFloat] = {}
         self._samples: deque[tuple[float, int]] = deque()  # (time, step) of what was shown in the rate window
         self._unseen: int | None = None  # the latest step, if it is not yet shown
         self._status = ""  # how far the run is, as it stands beside the bar if nothing keeps the run busy
@@ -61,13 +60,15 @@ class RunLog:
         path = self.folder / LOG
         kept, damaged = _lines_up_to(path, self._start_step)
         write_atomically(path, "".join(kept).encode())
-        if kept:  # what is shown until the next report
-            numbers = {name: value for name, value in json.loads(kept[-1]).items() if isinstance(value, int | float)}
-            self._latest.update(numbers)
+        latest = json.loads(kept[-1]) if kept else {}  # what is shown until the next report
+        self._latest: dict[str, SupportsFloat] = {name: n for name, n in latest.items() if isinstance(n, int | float)}
         self._stack = ExitStack()
         self._file = self._stack.enter_context(open(path, "ab", buffering=0))  # what cannot be written is not kept back
-        first = self._start_step + 1 if self._start_step else 0
-        self._tensorboard = EventFile(self.folder / "tensorboard", first, self.say)
+        self._tensorboard = EventFile(
+            self.folder / "tensorboard",
+            self._start_step + 1 if self._start_step else 0,
+            self.say,
+        )
         self._progress = None
         if self._terminal:
             width = self._console.width
@@ -75,9 +76,12 @@ class RunLog:
             heading = self.title if len(self.title) <= most else self.title[: most - 1] + "…"
             bar = 20 if width >= 100 else 10
             self._room = width - len(heading) - bar - 2  # for what stands beside the bar
-            left = TextColumn("{task.description}", markup=False)
-            right = TextColumn("{task.fields[status]}", markup=False)
-            self._progress = Progress(left, BarColumn(bar), right, console=self._console)
+            self._progress = Progress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(bar),
+                TextColumn("{task.fields[status]}", markup=False),
+                console=self._console,
+            )
             self._task = self._progress.add_task(heading, True, self.total_steps, self._start_step, status="")
             self._progress.start()
             self._stack.enter_context(suppress(OSError))  # that of the next line: the terminal may be gone

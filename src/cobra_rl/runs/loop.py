@@ -4,8 +4,6 @@ Weights are written before the checkpoint that holds them, and compared with it 
 process dies, the same command rewrites what is missing or stale.
 """
 
-import math
-import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -23,7 +21,7 @@ from cobra_rl.runs.folder import locked
 from cobra_rl.runs.log import LOG, RunLog
 from cobra_rl.runs.signals import Stopped, StopRequested
 from cobra_rl.storage import checkpoint, files
-from cobra_rl.storage.weights import is_saved, save_weights
+from cobra_rl.storage.weights import is_saved, is_whole, save_weights
 
 CHECKPOINTS = "checkpoints"
 
@@ -58,8 +56,7 @@ def run(phase: Phase, folder: Path, weights_in: Path | None = None) -> Any:
             print(f"{phase.title}: resumes at step {step:,} of {phase.steps:,}, saved in {saved}", flush=True)
         with RunLog(folder, phase.steps, phase.title, step, phase.columns) as log:
             stop.say = log.say
-            began = time.monotonic() - meta["seconds"]
-            return _Loop(phase, folder, weights_in, log, stop, began).run(state, step)
+            return _Loop(phase, folder, weights_in, log, stop, time.monotonic() - meta["seconds"]).run(state, step)
 
 
 def _prepared(phase: Phase, folder: Path, weights_in: Path) -> tuple[int, Any, Mapping[str, Any]]:
@@ -81,10 +78,12 @@ def _repair_weights(phase: Phase, folder: Path, state: Any, step: int) -> None:
     """Write weights that are missing, damaged or others than those of the checkpoint."""
     for path, weights in phase.weights(state).items():
         place = folder / path
-        if not is_saved(place, weights, exactly=phase.keep):
-            instead = "" if phase.keep else "; those of the best report are lost"
+        if not (is_saved(place, weights) if phase.keep else is_whole(place, weights.kind)):
             if (place / "weights.safetensors").exists() or step >= phase.steps:
-                warn(f"{place} is not what it was at step {step:,}: the weights of that step are written{instead}.")
+                warn(
+                    f"{place} is not what it was at step {step:,}: the weights of that step are written"
+                    f"{'' if phase.keep else '; those of the best report are lost'}."
+                )
             save_weights(place, weights)
 
 
@@ -94,7 +93,7 @@ def _restart_without_checkpoint(folder: Path) -> None:
     log = folder / LOG
     if log.exists():
         aside = folder / f"{log.stem}-before-{time.strftime('%Y%m%d-%H%M%S')}{log.suffix}"
-        os.replace(log, aside)
+        log.replace(aside)
         old = f"; its log is kept as {aside}"
     warn(f"All checkpoints in {folder / CHECKPOINTS} are damaged: the run begins again at step 0{old}.")
 
@@ -107,10 +106,10 @@ def _explained(saved: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in files.NO_ROOM:
             raise
-        raise OSError(f"{files.explain(error)}; {_kept(saved)}.") from error
+        raise OSError(f"{files.explain(error)}; {_kept_checkpoint(saved)}.") from error
 
 
-def _kept(saved: Path) -> str:
+def _kept_checkpoint(saved: Path) -> str:
     """Say which checkpoint a run can go on from."""
     steps = [step for step, _ in checkpoint.checkpoints(saved)]
     return f"the checkpoint of step {max(steps):,} is kept in {saved}" if steps else "nothing was saved yet"
@@ -165,8 +164,7 @@ class _Loop:
         if report_due:
             with self.log.busy("evaluating") if phase.evaluates else nullcontext():
                 report = phase.report(state, step)
-            minutes = (time.monotonic() - self.began) / 60
-            self.log.write(step, scalars | dict(report.scalars) | {"minutes": minutes})
+            self.log.write(step, {**scalars, **report.scalars, "minutes": (time.monotonic() - self.began) / 60})
             for name, picture in report.pictures.items():
                 self.log.picture(step, name, picture)
         if save_due:
@@ -178,18 +176,23 @@ class _Loop:
             for path, weights in self.phase.weights(state).items():
                 save_weights(self.weights_in / path, weights)
         self.log.sync()
-        meta = {"seconds": time.monotonic() - self.began, "history": self.phase.history}
-        checkpoint.save(self.folder / CHECKPOINTS, step, state, meta=meta, compressed=self.phase.compressed)
+        checkpoint.save(
+            self.folder / CHECKPOINTS,
+            step,
+            state,
+            meta={"seconds": time.monotonic() - self.began, "history": self.phase.history},
+            compressed=self.phase.compressed,
+        )
 
     def _finite(self, metrics: Mapping[str, Any], state: Any, step: int) -> dict[str, float]:
         """Convert metrics to floats; raise `Diverged` if any, or any number of the state, is not finite."""
         scalars = {name: float(value) for name, value in metrics.items()}
-        wrong = [f"{name} is {value}" for name, value in scalars.items() if not math.isfinite(value)]
+        wrong = [f"{name} is {value}" for name, value in scalars.items() if not np.isfinite(value)]
         if not wrong and state is not None and not _all_finite(state):
             wrong = ["a weight is not finite"]
         if wrong:
             raise Diverged(
-                f"The {wrong[0]} at step {step}; {_kept(self.folder / CHECKPOINTS)}. "
+                f"The {wrong[0]} at step {step}; {_kept_checkpoint(self.folder / CHECKPOINTS)}. "
                 "Start a new run in another folder with a lower --config.learning-rate or another random seed."
             )
         return scalars

@@ -3,8 +3,7 @@
 Scheduling, placement and retries are Ray's: a job whose worker dies is tried again, and goes on from what it had saved.
 """
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -19,22 +18,18 @@ from cobra_rl.runs.signals import Stopped, StopRequested
 
 RETRIES = 5  # of a job whose worker dies
 LOOK_EVERY = 1.0  # seconds between two looks at how far the jobs are
-PATIENCE = 60.0  # seconds that jobs have to save what they did, when all is to stop
+TIME_TO_SAVE = 60.0  # seconds that jobs have to save what they did, when all is to stop
+
+Jobs = Mapping[str, tuple[Callable[[], Any], Path]]  # by name: what to do, and the folder of its log
 
 
-def spread(
-    jobs: Mapping[str, Callable[[], Any]], folders: Mapping[str, Path], workers: int, address: str | None = None
-) -> dict[str, Any]:
+def spread(jobs: Jobs, workers: int, address: str | None = None) -> None:
     """Do jobs in Ray's processes, and show how far each is.
 
     Args:
-        jobs: What to do, by name; the jobs travel to the workers.
-        folders: Where each job keeps its log, by name; on a cluster, on a disk that all machines see.
+        jobs: The jobs, which travel to the workers; on a cluster their folders are on a disk that all machines see.
         workers: The number of jobs at a time on this machine; a cluster does as many as it has cores.
         address: The address of a cluster; by default Ray is started on this machine.
-
-    Returns:
-        What the jobs return, by name.
 
     Raises:
         ChildProcessError: If some jobs fail, once all others are done; it says which and why.
@@ -42,11 +37,14 @@ def spread(
     """
     start_ray(workers, address)
     try:
-        environment = {"env_vars": environment_here(address)}
-        work = ray.remote(num_cpus=1, max_retries=RETRIES, runtime_env=environment)(_do)
-        futures = {name: work.remote(job, folders[name]) for name, job in jobs.items()}
+        work = ray.remote(
+            num_cpus=1,
+            max_retries=RETRIES,
+            runtime_env={"env_vars": environment_here(address)},
+        )(_do)
+        names = {work.remote(*job): name for name, job in jobs.items()}
         with StopRequested(lambda text: print(text, flush=True)) as stop:
-            return _gather(futures, folders, stop)
+            _wait(names, jobs, stop)
     finally:
         ray.shutdown()
 
@@ -58,12 +56,11 @@ def _do(job: Callable[[], Any], folder: Path) -> Any:
     return job()
 
 
-def _gather(futures: Mapping[str, Any], folders: Mapping[str, Path], stop: StopRequested) -> dict[str, Any]:
-    """Wait for all jobs, and show a table of their progress."""
-    results = {}
+def _wait(names: Mapping[Any, str], jobs: Jobs, stop: StopRequested) -> None:
+    """Wait for all jobs, whose names are given by future, and show a table of their progress."""
+    done = []
     failures = {}
-    names = {future: name for name, future in futures.items()}
-    waiting = list(futures.values())
+    waiting = list(names)
     console = SteadyConsole()
     with Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else nullcontext() as live:
         while waiting and not stop.requested:
@@ -71,38 +68,33 @@ def _gather(futures: Mapping[str, Any], folders: Mapping[str, Path], stop: StopR
             for future in ready:
                 name = names[future]
                 try:
-                    results[name] = ray.get(future)
-                    console.print(f"{name}: done, {len(results)} of {len(futures)}", highlight=False)
+                    ray.get(future)
+                    done.append(name)
+                    console.print(f"{name}: done, {len(done)} of {len(names)}", highlight=False)
                 except ray.exceptions.RayError as error:
                     failures[name] = cause_of(error)
                     console.print(f"{name}: failed, {failures[name]}", highlight=False, soft_wrap=True)
             if live is not None:
-                live.update(_table(names.values(), results, failures, folders), refresh=True)
+                live.update(_progress_table(jobs, done, failures), refresh=True)
     if stop.requested:
-        _let_save(waiting)
-        done = f"{len(results)} of {len(futures)} are done"
-        raise Stopped(f"Stopped; {done}, and the same command goes on from here.", stop.signal or 0)
+        for future in waiting:
+            ray.cancel(future, force=False)  # as Ctrl-C would: they save what they did
+        ray.wait(waiting, num_returns=len(waiting), timeout=TIME_TO_SAVE)
+        raise Stopped(
+            f"Stopped; {len(done)} of {len(names)} are done, and the same command goes on from here.",
+            stop.signal or 0,
+        )
     if failures:
         name, cause = next(iter(failures.items()))
-        raise ChildProcessError(f"{len(failures)} of {len(futures)} failed, such as {name}: {cause}.")
-    return results
+        raise ChildProcessError(f"{len(failures)} of {len(names)} failed, such as {name}: {cause}.")
 
 
-def _let_save(waiting: list[Any]) -> None:
-    """Interrupt the jobs that are under way, as Ctrl-C would: they save what they did."""
-    for future in waiting:
-        ray.cancel(future, force=False)
-    deadline = time.monotonic() + PATIENCE
-    while waiting and time.monotonic() < deadline:
-        _, waiting = ray.wait(waiting, num_returns=1, timeout=LOOK_EVERY)
-
-
-def _table(names: Any, results: Mapping[str, Any], failures: Mapping[str, str], folders: Mapping[str, Path]) -> Table:
+def _progress_table(jobs: Jobs, done: Collection[str], failures: Collection[str]) -> Table:
     table = Table("job", "how far", "success")
-    for name in names:
-        latest = last_line(folders[name])
+    for name, (_, folder) in jobs.items():
+        latest = last_line(folder)
         step = f"step {int(latest.get('env_steps', latest['step'])):,}" if "step" in latest else "waiting"
-        far = "done" if name in results else "failed" if name in failures else step
+        far = "done" if name in done else "failed" if name in failures else step
         success = f"{latest['success']:.0%}" if isinstance(latest.get("success"), float) else ""
         table.add_row(name, far, success)
     return table

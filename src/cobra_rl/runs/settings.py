@@ -4,9 +4,8 @@ A run may come from somebody else. Nothing here runs code that it names, nor rea
 a world whose sha256 is the recorded one.
 """
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,15 +14,10 @@ from cobra_rl.config import AgentConfig, CobraConfig, ExploreConfig, VisionConfi
 from cobra_rl.environments import Problem, as_environments
 from cobra_rl.parts import absolute_name, is_trusting, short_name, trusting
 from cobra_rl.runs.folder import WORLD, refuse_links
-from cobra_rl.runs.worlds import find_world, name_of, sealed, world_sha256
+from cobra_rl.runs.worlds import find_world, name_of_world, sealed, world_sha256
 from cobra_rl.storage.files import read_json
 
-OTHER_COMMANDS = {  # the command of each other phase
-    "vision": "cobra train vision",
-    "explore": "cobra train explore",
-}
 TASK_FILE = "task.py"  # in the folder of a run: its task as Python, to be read; runs of version 0.2 loaded it
-OLD_TASK = f"{TASK_FILE}:task"  # `Problem.env` of such a run
 GIVE_WORLD = "give its folder, by --world FOLDER on the command line or world= in Python"
 
 
@@ -76,9 +70,7 @@ class TaskSettings(Checked):
     @staticmethod
     def upgrade(data: Mapping[str, Any]) -> dict[str, Any]:
         """Turn the entries of version 0.2, in which baselines were a phase of their own, into those of now."""
-        entries = dict(data)
-        if entries.get("phase") == "baseline":
-            entries["phase"] = "task"
+        entries = {**data, "phase": "task"} if data.get("phase") == "baseline" else dict(data)
         config = entries.get("config")
         if "agent" not in entries and isinstance(config, Mapping) and isinstance(config.get("agent"), str):
             entries["agent"] = short_name(config["agent"])
@@ -111,15 +103,14 @@ def task_settings(run: str | Path, env: Any = None, trust: bool = False) -> Task
         raise FileNotFoundError(f"{run} is no run of `cobra solve`: it has no run.json.")
     refuse_links(folder)
     entries = read_json(path).get("settings")
-    phase = entries.get("phase") if isinstance(entries, dict) else None
-    if isinstance(phase, str) and phase in OTHER_COMMANDS:
-        raise ValueError(f"{run} is no run of `cobra solve`, but of `{OTHER_COMMANDS[phase]}`.")
+    if isinstance(entries, dict) and entries.get("phase") in ("vision", "explore"):
+        raise ValueError(f"{run} is no run of `cobra solve`, but of `cobra train {entries['phase']}`.")
     with trusting(trust):
         settings = from_json(TaskSettings, entries, f"{path}, settings,")
-    return dataclasses.replace(settings, problem=trusted(settings.problem, folder, env, trust))
+        return replace(settings, problem=trusted(settings.problem, folder, env))
 
 
-def trusted(problem: Problem, run: Path, env: Any = None, trust: bool = False) -> Problem:
+def trusted(problem: Problem, run: Path, env: Any) -> Problem:
     """Return the problem of a run, with an environment that may be loaded.
 
     A task of the suite, or one that is recorded as data, runs no code. Any other is a user's file or module, which is
@@ -129,20 +120,20 @@ def trusted(problem: Problem, run: Path, env: Any = None, trust: bool = False) -
         problem: The problem that the run recorded.
         run: The folder of the run.
         env: The environment, given again: module:name, file.py:name, or an object as `as_environment` takes it.
-        trust: Whether the code that the run names may be run.
 
     Raises:
-        ValueError: If it names code, and neither `env` nor `trust` is given.
+        ValueError: If it names code, and the user neither gives `env` nor trusts the run.
     """
     if isinstance(env, str):
-        return dataclasses.replace(problem, env=absolute_name(env), specs=None)
+        return replace(problem, env=absolute_name(env), specs=None)
     if env is not None:
-        return dataclasses.replace(problem, env=None, specs=None).with_data(as_environments(env))
+        return replace(problem, env=None, specs=None).with_data(as_environments(env))
     if problem.specs is not None or problem.env is None:
-        return dataclasses.replace(problem, env=None)
-    code = f"{run.resolve() / TASK_FILE}:task" if problem.env == OLD_TASK else problem.env
-    if trust or is_trusting():
-        return dataclasses.replace(problem, env=code)
+        return replace(problem, env=None)
+    # A run of version 0.2 kept its own in its folder.
+    code = str(run.resolve() / problem.env) if problem.env == f"{TASK_FILE}:task" else problem.env
+    if is_trusting():
+        return replace(problem, env=code)
     raise ValueError(
         f"The environment of {run} is code, {code}, and is not run by opening the run; if you trust it, add --trust "
         "(trust=True in Python), or give the environment again by --env FILE:NAME (env=)."
@@ -158,15 +149,13 @@ def world_of(folder: Path, recorded: WorldUsed, given: str | Path | None) -> Pat
         given: The world, by name or folder, if the user names it; otherwise it is the one with that sha256 that is
             known by name, or the run's copy, or that at the recorded path.
     """
-    asked = name_of(recorded.sha256) if given is None else given
-    if asked is not None:
-        place = find_world(asked)
-    else:
-        copies = [folder / WORLD, Path(recorded.path)] if "/" in recorded.path else [folder / WORLD]
-        place = next(filter(None, map(sealed, copies)), None)
+    asked = name_of_world(recorded.sha256) if given is None else given
+    copies = [folder / WORLD, Path(recorded.path)] if "/" in recorded.path else [folder / WORLD]
+    place = next(filter(None, map(sealed, copies)), None) if asked is None else find_world(asked)
     if place is None:
-        gone = f"The world that {folder} learnt in is no longer there ({recorded.path})"
-        raise FileNotFoundError(f"{gone}; {GIVE_WORLD}.")
+        raise FileNotFoundError(
+            f"The world that {folder} learnt in is no longer there ({recorded.path}); {GIVE_WORLD}."
+        )
     if world_sha256(place) != recorded.sha256:
         raise ValueError(
             f"The run {folder} learnt in another world than {place}: it needs the one with sha256 "

@@ -5,7 +5,6 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from types import FrameType
 from typing import Any
 
 STOPPING = "Stopping after this step"
@@ -32,8 +31,8 @@ class StopRequested:
     def __init__(self, say: Callable[[str], None] | None = None) -> None:
         self.say = say
         self.requested = False
-        self._interrupted = False
         self.signal: int | None = None  # the first
+        self._received: list[int] = []
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> "StopRequested":
@@ -59,13 +58,12 @@ class StopRequested:
         self._thread.join()
         os.close(self._read_fd)
 
-    def _handle(self, number: int, _: FrameType | None) -> None:
-        interrupt = number == signal.SIGINT
-        if interrupt and self._interrupted:
+    def _handle(self, number: int, _: object) -> None:
+        if number == signal.SIGINT and number in self._received:
             raise KeyboardInterrupt
-        self._interrupted |= interrupt
+        self._received.append(number)
         self.requested = True
-        self.signal = self.signal or number
+        self.signal = self._received[0]
 
     def _talk(self) -> None:
         """Say what each signal leads to, in a thread of its own."""

@@ -1,18 +1,16 @@
 """Learn a task: runs of one or several seeds, their scores, and result.json, for any learner."""
 
-import dataclasses
 import functools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from cobra_rl.agents.contract import Learner
-from cobra_rl.agents.mpo import MakeActors, Mpo
+from cobra_rl.agents.contract import Learner, MakeActors
 from cobra_rl.bounds import Seed, TrainingSeed, conform, to_json
 from cobra_rl.config import MOST_SEEDS, AgentConfig
 from cobra_rl.console import warn, working
@@ -27,14 +25,11 @@ from cobra_rl.runs.folder import open_run, seeds_in
 from cobra_rl.runs.loop import CHECKPOINTS, run
 from cobra_rl.runs.settings import TaskSettings, WorldUsed
 from cobra_rl.runs.worlds import copy_world, find_world, load_world, world_record
-from cobra_rl.spriteworld.base import Environment
-from cobra_rl.spriteworld.env import Spriteworld
+from cobra_rl.spriteworld import Environment, Spriteworld
 from cobra_rl.storage import files
 from cobra_rl.storage.weights import WEIGHTS_FILE, is_whole
 
 FINAL_SEED = 1905  # random seed of the greedy episodes at the end
-FREE = ("steps", "first_seed", "seed_count", "final", "world.path")  # settings that may differ when a run is resumed
-NEWER = ("problem.specs",)  # settings that older runs did not record
 
 
 def make_learner(config: AgentConfig) -> Learner:
@@ -45,10 +40,8 @@ def make_learner(config: AgentConfig) -> Learner:
     return learner
 
 
-def check_fit(env: Environment, world: WorldModel | None) -> None:
-    """Raise a ValueError if pictures, actions or sprites of an environment do not fit the world model, if any."""
-    if world is None:
-        return
+def check_fit(env: Environment, world: WorldModel) -> None:
+    """Raise a ValueError if pictures, actions or sprites of an environment do not fit the world model."""
     knows = world.sizes
     if env.image_size != knows.image or env.action_size != knows.action:
         raise ValueError(
@@ -71,7 +64,7 @@ class TaskRun:
     """
 
     config: AgentConfig
-    world: WorldModel | None  # None: no world is used
+    world: WorldModel | None  # without its exploration policy if `problem` uses none; None: no world is used
     problem: Problem
     folder: Path
     seeds: range
@@ -86,12 +79,18 @@ class TaskRun:
 
     def __post_init__(self) -> None:
         learner = make_learner(self.config)
-        kind = Seed if learner.most_seeds is None else TrainingSeed
-        conform(kind, self.seeds[-1], "The last random seed (--first-seed + --seeds - 1)")
-        for env in self.envs.values():
-            check_fit(env, self.world)
-        seeds = list(self.seeds)[: self._most_seeds]
-        check_memory(lambda: learner.begin(self.train_env, self.world, seeds), self.config.memory_option)
+        conform(
+            Seed if learner.most_seeds is None else TrainingSeed,
+            self.seeds[-1],
+            "The last random seed (--first-seed + --seeds - 1)",
+        )
+        if self.world is not None:
+            for env in self.envs.values():
+                check_fit(env, self.world)
+        check_memory(
+            lambda: learner.begin(self.train_env, self.world, self.seeds[: self._most_seeds]),
+            self.config.memory_option,
+        )
 
     @property
     def train_env(self) -> Environment:
@@ -117,8 +116,14 @@ class TaskRun:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Lock the folder for this process; refuse a folder whose run has other settings, or more seeds."""
-        options = {"free": FREE, "command": self.command, "check": self._refuse_fewer_seeds, "newer": NEWER}
-        with open_run(self.folder, self.settings, **options):
+        with open_run(
+            self.folder,
+            self.settings,
+            free=("steps", "first_seed", "seed_count", "final", "world.path"),
+            command=self.command,
+            check=self._refuse_fewer_seeds,
+            newer=("problem.specs",),
+        ):
             if self.world_folder is not None:
                 copy_world(self.world_folder, self.folder / "world")
             yield
@@ -127,10 +132,9 @@ class TaskRun:
         """Raise a ValueError if result.json holds seeds that are not asked for: it is written anew without them."""
         known = _known(self.folder / "result.json", {"seeds": list})
         if lost := sorted({row["seed"] for row in known["seeds"]} - set(self.seeds) if known else ()):
-            missing = f"seed{'s' * (len(lost) > 1)} {', '.join(map(str, lost))}"
             raise ValueError(
-                f"{self.folder} holds results of {missing}, which --first-seed and --seeds leave out; ask for all of "
-                "its seeds, or give another folder with --out."
+                f"{self.folder} holds results of seed{'s' * (len(lost) > 1)} {', '.join(map(str, lost))}, which "
+                "--first-seed and --seeds leave out; ask for all of its seeds, or give another folder with --out."
             )
 
     def groups(self) -> list[range]:
@@ -138,9 +142,7 @@ class TaskRun:
         begun = (seeds_in(path.parent.name) for path in self.folder.glob(f"seed*/{CHECKPOINTS}"))
         groups = [group for group in begun if group and set(group) <= set(self.seeds)]
         fresh: list[range] = []
-        for seed in self.seeds:
-            if any(seed in group for group in groups):
-                continue
+        for seed in sorted(set(self.seeds).difference(*groups)):
             if fresh and fresh[-1][-1] == seed - 1 and len(fresh[-1]) < self._most_seeds:
                 fresh[-1] = range(fresh[-1][0], seed + 1)
             else:
@@ -165,62 +167,50 @@ class TaskRun:
         Returns:
             The entries of these seeds in result.json.
         """
-        title = self._title(group)
-        known = [self._scored(seed) for seed in group]
-        if None not in known:
+        title = self.title(group)
+        rows: list[Any] = [self._scored(seed) for seed in group]
+        if None not in rows:
             print(f"{title}: finished, {self.steps:,} steps are done in {self.place(group)}", flush=True)
-            return cast(list, known)
-        learner = self._learner(group[0])
+            return rows
+        learner = make_learner(self.config)
+        if self.make_actors is not None:
+            learner = learner.with_actors(self.make_actors, self.train_env, self.world, group[0])
         with closing(learner):
             phase = TaskPhase(
                 learner=learner,
                 env=self.train_env,
-                world=self._task_world,
+                world=self.world,
                 seeds=group,
                 steps=self.steps // self.config.envs,  # turns, each a step in every environment
                 title=title,
                 check_every=self.check_every,
             )
             state = run(phase, self.place(group), weights_in=self.folder)
-        rows = []
         for index, seed in enumerate(group):
-            row = known[index]
-            if row is None:
-                row = phase.summary(index) | self._score(learner, state, index, seed)
-                asked = {"steps": self.steps, "final": self.final}
-                files.write_json(self._scores_path(seed), asked | {"row": row})
-            rows.append(row)
+            if rows[index] is None:
+                with working(f"{self.problem.task}, seed {seed}: {self.final} greedy episodes in each mode"):
+                    params = learner.params(self.world, learner.agent_of(state, index))
+                    scores = greedy_scores(learner.policy, params, self.envs, episodes=self.final, seed=FINAL_SEED)
+                rows[index] = phase.summary(index) | scores
+                files.write_json(
+                    self._scores_path(seed),
+                    {"steps": self.steps, "final": self.final, "row": rows[index]},
+                )
         if capped := sum(record["capped"] for record in phase.history["seeds"]):
-            above = f"above config.reward_cap ({self.config.reward_cap:g}) and were learnt as that"
-            print(f"{title}: {capped} rewards were {above}.", flush=True)
+            print(
+                f"{title}: {capped} rewards were above config.reward_cap ({self.config.reward_cap:g}) and were learnt "
+                "as that.",
+                flush=True,
+            )
         return rows
 
-    def job_name(self, group: range) -> str:
-        """Return the name of a job that learns a group of seeds."""
-        return f"{self.problem.task}, seed {'-'.join(map(str, sorted({group[0], group[-1]})))}"
-
-    def _title(self, group: range) -> str:
+    def title(self, group: range) -> str:
+        """Return what a person calls the training of a group of seeds."""
         name = self.problem.task if self.config.name == "cobra" else f"{self.config.name}, {self.problem.task}"
         if len(group) > 1:
             return f"{name}, seeds {group[0]} to {group[-1]} side by side"
         number = f" ({group[0] - self.seeds.start + 1} of {len(self.seeds)})" if len(self.seeds) > 1 else ""
         return f"{name}, seed {group[0]}{number}"
-
-    @property
-    def _task_world(self) -> WorldModel | None:
-        """The world model; without its exploration policy in the paper's ablation."""
-        if self.world is None or self.problem.exploration_policy:
-            return self.world
-        return self.world.without_policy()
-
-    def _learner(self, seed: int) -> Learner:
-        """Build the learner, with its Ray actors if there are any."""
-        learner = make_learner(self.config)
-        if self.make_actors is None:
-            return learner
-        if not isinstance(learner, Mpo):
-            raise ValueError(f"{self.config.name} plays by itself; only MPO learns from Ray actors.")
-        return learner.with_actors(self.make_actors, self.train_env, self.world, seed)
 
     def _scores_path(self, seed: int) -> Path:
         return self.folder / f"seed{seed}" / "scores.json"
@@ -229,26 +219,22 @@ class TaskRun:
         """Return the entry of a seed in result.json, if it has learnt and was scored as asked."""
         path = self._scores_path(seed)
         known = _known(path, {"steps": self.steps, "final": self.final, "row": dict})
-        if known and any(is_whole(weights.parent) for weights in path.parent.glob(f"*/{WEIGHTS_FILE}")):
-            return known["row"]
-        return None
-
-    def _score(self, learner: Learner, state: Any, index: int, seed: int) -> dict[str, Any]:
-        """Play greedy episodes in both modes."""
-        with working(f"{self.problem.task}, seed {seed}: {self.final} greedy episodes in each mode"):
-            params = learner.params(self._task_world, learner.agent_of(state, index))
-            return greedy_scores(learner.policy, params, self.envs, episodes=self.final, seed=FINAL_SEED)
+        folders = (weights.parent for weights in path.parent.glob(f"*/{WEIGHTS_FILE}"))
+        return known["row"] if known and any(is_whole(folder, folder.name) for folder in folders) else None
 
     def solve(self) -> dict[str, Any]:
         """Learn all seeds; return the contents of result.json, with the reference policies."""
         with self.lock():
             began = time.monotonic()
             context = _reference_scores(self.folder, self.envs, self.final)
-            rows = [row for group in self.groups() for row in self.learn(group)]
-            rows = [row | normalised_reward(row, context) for row in rows]
-            minutes = (time.monotonic() - began) / 60
-            asked = {"command": self.command} | to_json(self.settings)
-            result = asked | {"minutes": minutes, "context": context, "seeds": rows}
+            rows = [row | normalised_reward(row, context) for group in self.groups() for row in self.learn(group)]
+            result = {
+                "command": self.command,
+                **to_json(self.settings),
+                "minutes": (time.monotonic() - began) / 60,
+                "context": context,
+                "seeds": rows,
+            }
             path = self.folder / "result.json"
             known = _known(path, {name: result[name] for name in result if name not in ("command", "minutes")})
             if known is None:  # otherwise nothing was left to do
@@ -256,40 +242,35 @@ class TaskRun:
         return known or result
 
 
-def learn_elsewhere(runs: Sequence[TaskRun], workers: int, address: str | None = None) -> None:
+def learn_elsewhere(runs: Sequence[TaskRun], workers: int | None, address: str | None) -> None:
     """Learn all seeds of several tasks in Ray processes; `solve` of each task then finds them done.
 
     Args:
         runs: The trainings; they write into their folders, which all machines of a cluster must see.
-        workers: The number of jobs at a time on this machine; a cluster uses all its cores.
+        workers: The number of jobs at a time on this machine, by default 2; a cluster uses all its cores.
         address: The address of a Ray cluster; None starts Ray on this machine.
     """
     from cobra_rl.runs.ray_seeds import spread
 
-    runs = [dataclasses.replace(each, side_by_side=1) for each in runs]
+    jobs = {}
     with ExitStack() as stack:
-        calls = {}
-        logs = {}
-        for each in runs:
+        for each in (replace(run, side_by_side=1) for run in runs):
             stack.enter_context(each.lock())
             for group in each.groups():
-                name = each.job_name(group)
-                calls[name] = functools.partial(each.learn, group)
-                logs[name] = each.place(group)
-        spread(calls, logs, workers, address)
+                jobs[each.title(group)] = (functools.partial(each.learn, group), each.place(group))
+        spread(jobs, workers or 2, address)
 
 
 def _reference_scores(folder: Path, envs: Mapping[str, Environment], final: int) -> dict[str, Any]:
     """Measure the random policy and the upper bound for comparison, once for all seeds."""
     path = folder / "context.json"
-    asked = {"final": final}
-    if known := _known(path, asked | {"context": dict}):
+    if known := _known(path, {"final": final, "context": dict}):
         return known["context"]
     with working(f"Reference policies: {final} episodes of a random policy and of a search with the true state"):
         found = reference_scores(envs, final, FINAL_SEED)
     if not all(np.isfinite(value) for scores in found.values() for value in scores.values()):
         raise Diverged("The environment gives rewards that are not finite; correct its task first.")
-    files.write_json(path, asked | {"context": found})
+    files.write_json(path, {"final": final, "context": found})
     return found
 
 
@@ -349,14 +330,13 @@ def prepare(
     uses_world = make_learner(config).uses_world
     if world_folder is not None and not uses_world:
         raise ValueError(f"{config.name} uses no world model; leave --world out.")
-    if envs is None:
-        envs = problem.environments()
+    envs = problem.environments() if envs is None else envs
     if problem.env is not None:
         problem = problem.with_data(envs)
     place = find_world(world_folder) if uses_world else None
     return TaskRun(
         config=config,
-        world=None if place is None else load_world(place),
+        world=None if place is None else load_world(place, policy=problem.exploration_policy),
         problem=problem,
         folder=folder,
         seeds=seeds,

@@ -96,8 +96,13 @@ def train_explore(
     seen = load_vision(source)
     check_memory(lambda: empty_replay(config, seen, env.action_size), "--config.capacity")
     conform(TrainingSeed, seed, "seed")
-    played = "local" if actors is None else "ray"
-    settings = ExploreSettings(config=config, seed=seed, env=env_name, vision=fingerprint, actors=played)
+    settings = ExploreSettings(
+        config=config,
+        seed=seed,
+        env=env_name,
+        vision=fingerprint,
+        actors="local" if actors is None else "ray",
+    )
     with open_run(folder, settings, command=command):
         copy_vision(source, folder / "world" / "vision")
         phase = ExplorePhase(config, env, seen, fingerprint, seed, title=title, actors=actors)

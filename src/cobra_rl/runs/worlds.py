@@ -23,6 +23,7 @@ import jax
 from cobra_rl.bounds import Width, conform, from_json
 from cobra_rl.cache import keep_compilations
 from cobra_rl.models.exploration import ExplorationConfig
+from cobra_rl.models.reward import RewardConfig
 from cobra_rl.models.transition import TransitionConfig
 from cobra_rl.models.vision import VisionModel, VisionModelConfig
 from cobra_rl.models.world import WorldModel, sizes_of
@@ -34,8 +35,13 @@ keep_compilations()
 
 DEFAULT_WORLD = "structured"
 SHIPPED = Path(__file__).parents[1] / "weights"  # a folder for each shipped world
-CONFIGS = {"vision": VisionModelConfig, "transition": TransitionConfig, "exploration": ExplorationConfig}
-PARTS = tuple(CONFIGS)
+PARTS = ("vision", "transition", "exploration")
+CONFIGS = {
+    "vision": VisionModelConfig,
+    "transition": TransitionConfig,
+    "exploration": ExplorationConfig,
+    "reward": RewardConfig,
+}
 
 
 def own_worlds() -> Path:
@@ -47,14 +53,13 @@ def own_worlds() -> Path:
 def named_worlds() -> dict[str, Path]:
     """Return the folders of the worlds that are known by name: those shipped, then the user's own of other names."""
     found: dict[str, Path] = {}
-    for place in (SHIPPED, own_worlds()):
-        for folder in sorted(place.glob("*")):
-            if sealed(folder):
-                found.setdefault(folder.name, folder)
+    for folder in (*sorted(SHIPPED.glob("*")), *sorted(own_worlds().glob("*"))):
+        if sealed(folder):
+            found.setdefault(folder.name, folder)
     return found
 
 
-def name_of(sha256: str) -> str | None:
+def name_of_world(sha256: str) -> str | None:
     """Return the name under which the world with this sha256 is known, or None."""
     return next((name for name, home in named_worlds().items() if _claimed_sha256(home) == sha256), None)
 
@@ -65,8 +70,7 @@ def home_of(world: Path | str | None) -> Path:
     Args:
         world: A name, which wins over a folder of that name (./NAME is the folder); a folder; None: `DEFAULT_WORLD`.
     """
-    if world is None:
-        world = DEFAULT_WORLD
+    world = DEFAULT_WORLD if world is None else world
     return named_worlds().get(world, Path(world)) if isinstance(world, str) else world
 
 
@@ -104,10 +108,9 @@ def find_vision(folder: Path | str | None) -> Path:
     for candidate in (home, home / "weights", home / "vision", home / "world" / "vision"):
         if (candidate / "weights.safetensors").exists():
             return candidate
-    known = ", ".join(named_worlds())
     raise WeightsError(
         f"There are no vision weights in {folder}: give a run of `cobra train vision`, or a world, by its folder or "
-        f"its name ({known})."
+        f"its name ({', '.join(named_worlds())})."
     )
 
 
@@ -125,11 +128,10 @@ def load_vision(folder: Path | str | None = None, trust: bool = False) -> Vision
         WeightsError: If there are no vision weights, or they are damaged or of another version.
     """
     place = find_vision(folder)
-    with trusting(trust):
-        return _load_model(place, "vision", read_config(place, "vision"))
+    return load_model(place, "vision", read_config(place, "vision"), trust=trust)
 
 
-def load_world(world: Path | str | None = None, trust: bool = False) -> WorldModel:
+def load_world(world: Path | str | None = None, trust: bool = False, *, policy: bool = True) -> WorldModel:
     """Load a world model: vision, transition model and exploration policy.
 
     Args:
@@ -137,6 +139,7 @@ def load_world(world: Path | str | None = None, trust: bool = False) -> WorldMod
             `cobra train explore`. A name wins over a folder of that name; "./NAME" is the folder. By default the world
             `DEFAULT_WORLD`, which is shipped with the package.
         trust: Whether code that the world names as the class of a part may be run.
+        policy: Whether to use its exploration policy; else proposals are uniform.
 
     Returns:
         The world model.
@@ -152,13 +155,16 @@ def load_world(world: Path | str | None = None, trust: bool = False) -> WorldMod
         config = read_config(place / part, part)
         if config.pop("vision", None) != sha256(place / "vision"):
             raise WeightsError(f"The {part} model in {place} was trained on another vision than the one beside it.")
-        where = f"{place / part / 'config.json'}, action_size,"
-        action_size = conform(Width, config.pop("action_size", None), where)
+        action_size = conform(
+            Width,
+            config.pop("action_size", None),
+            f"{place / part / 'config.json'}, action_size,",
+        )
         sizes = sizes_of(vision.config, action_size)
         arguments = (sizes, vision.place) if part == "transition" else (sizes,)
-        with trusting(trust):
-            models[part] = _load_model(place / part, part, config, *arguments)
-    return WorldModel(vision, **models, action_size=action_size)
+        models[part] = load_model(place / part, part, config, *arguments, trust=trust)
+    loaded = WorldModel(vision, **models, action_size=action_size)
+    return loaded if policy else loaded.without_policy()
 
 
 def world_sha256(world: Path | str | None = None) -> str:
@@ -189,7 +195,7 @@ def world_sha256(world: Path | str | None = None) -> str:
 def world_record(place: Path) -> dict[str, str]:
     """Return what a run records about its world: the sha256, and the name or else the path."""
     sha256 = world_sha256(place)
-    return {"sha256": sha256, "path": name_of(sha256) or str(place.resolve())}
+    return {"sha256": sha256, "path": name_of_world(sha256) or str(place.resolve())}
 
 
 def seal_world(folder: Path) -> str:
@@ -225,8 +231,11 @@ def _copy(source: Path, target: Path) -> None:
 
 def _fingerprint(folder: Path) -> dict[str, Any]:
     parts = {part: sha256(folder / part) for part in PARTS}
-    combined = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-    return {"kind": "world", "sha256": combined, "parts": parts}
+    return {
+        "kind": "world",
+        "sha256": hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest(),
+        "parts": parts,
+    }
 
 
 def _claimed_sha256(home: Path) -> Any:
@@ -235,12 +244,23 @@ def _claimed_sha256(home: Path) -> Any:
         return files.read_json((sealed(home) or home) / "world.json").get("sha256")
 
 
-def _load_model(folder: Path, part: str, config: dict, *arguments: Any) -> Any:
-    """Load a model from its weights and the configuration beside them; raise WeightsError if they do not fit."""
-    where = str(folder / "config.json")
+def load_model(folder: Path, kind: str, config: dict[str, Any], *arguments: Any, trust: bool) -> Any:
+    """Load a model from its weights.
+
+    Args:
+        folder: The folder of the weights.
+        kind: The kind of the model, one of `CONFIGS`.
+        config: The configuration that was saved beside the weights.
+        *arguments: What models of this kind are built from beside that.
+        trust: Whether code that the configuration names as the class may be run.
+
+    Raises:
+        WeightsError: If configuration and weights do not fit.
+    """
     try:
-        settings = from_json(CONFIGS[part], config, where)
+        with trusting(trust):
+            settings = from_json(CONFIGS[kind], config, str(folder / "config.json"))
         like = eqx.filter_eval_shape(lambda key: make_part(settings, *arguments, key), jax.random.key(0))
     except (ValueError, TypeError) as error:
         raise WeightsError(str(error)) from error
-    return load_weights(folder, like, part)
+    return load_weights(folder, like, kind)

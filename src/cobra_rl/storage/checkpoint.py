@@ -75,16 +75,16 @@ def restore(folder: Path, like: Any, report: Callable[[str], None] = warn) -> Re
     for _, path in checkpoints(folder):
         try:
             tensors, header = _read_checkpoint(path)
-        except (files.DamagedFile, OSError) as error:
-            report(f"The checkpoint {path} is damaged: {error}; the one before it is used, if there is one.")
-            continue
-        try:
             if header["version"] != FORMAT_VERSION:
                 raise files.TreeMismatch(f"its format version is {header['version']} and not {FORMAT_VERSION}")
             return Restored(header["step"], files.unflatten(like, tensors), header["meta"])
+        except (files.DamagedFile, OSError) as error:
+            report(f"The checkpoint {path} is damaged: {error}; the one before it is used, if there is one.")
         except files.TreeMismatch as error:
-            advice = "use another folder, or the preset it was made with"
-            raise CheckpointMismatch(f"{path} is not a checkpoint of this model: {error}; {advice}.") from error
+            raise CheckpointMismatch(
+                f"{path} is not a checkpoint of this model: {error}; use another folder, or the preset it was made "
+                "with."
+            ) from error
     return None
 
 

@@ -35,9 +35,22 @@ PIECE = 1 << 24  # bytes that are written, or compressed, at a time
 UNFINISHED = ".tmp"  # suffix of temporary files
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a full quota, the largest file that is allowed
 
-_DTYPES = {"BOOL": "bool", "BF16": "bfloat16", "F16": "float16", "F32": "float32", "F64": "float64", "C64": "complex64"}
-_DTYPES |= {f"I{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}
-_DTYPES |= {f"U{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)}
+_DTYPES = {
+    "BOOL": "bool",
+    "BF16": "bfloat16",
+    "F16": "float16",
+    "F32": "float32",
+    "F64": "float64",
+    "C64": "complex64",
+    "I8": "int8",
+    "I16": "int16",
+    "I32": "int32",
+    "I64": "int64",
+    "U8": "uint8",
+    "U16": "uint16",
+    "U32": "uint32",
+    "U64": "uint64",
+}
 _SAFETENSORS_DTYPES = {name: code for code, name in _DTYPES.items()}
 
 
@@ -52,8 +65,11 @@ class DamagedFile(ValueError):
 def flatten(tree: Any) -> Tensors:
     """Return the stored leaves of a tree by name, on the host; PRNG keys become their key data."""
     # Safetensors takes the memory as it lies, hence the order; np.ascontiguousarray would add an axis to a scalar.
-    leaves = tree_flatten_with_path(tree)[0]
-    return {keystr(path): np.asarray(_as_array(leaf), order="C") for path, leaf in leaves if _is_stored(leaf)}
+    return {
+        keystr(path): np.asarray(_as_array(leaf), order="C")
+        for path, leaf in tree_flatten_with_path(tree)[0]
+        if _is_stored(leaf)
+    }
 
 
 def unflatten(like: Any, tensors: Tensors) -> Any:
@@ -73,8 +89,9 @@ def unflatten(like: Any, tensors: Tensors) -> Any:
     for name, wanted in expected.items():
         if (here := _dtype_and_shape(tensors[name])) != wanted:
             raise TreeMismatch(f"its {name} is {here} and not {wanted}")
-    restored = [_from_numpy(leaf, tensors[keystr(path)]) if _is_stored(leaf) else leaf for path, leaf in leaves]
-    return tree_unflatten(treedef, restored)
+    return tree_unflatten(
+        treedef, [_from_numpy(leaf, tensors[keystr(path)]) if _is_stored(leaf) else leaf for path, leaf in leaves]
+    )
 
 
 def outline(tree: Any) -> Any:
@@ -100,8 +117,11 @@ def to_pieces(tensors: Tensors, metadata: Mapping[str, str]) -> Iterator[bytes |
     end = 0
     ordered = sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))  # so that all are aligned
     for name, tensor in ordered:
-        dtype = _SAFETENSORS_DTYPES[tensor.dtype.name]
-        header[name] = {"dtype": dtype, "shape": tensor.shape, "data_offsets": [end, end + tensor.nbytes]}
+        header[name] = {
+            "dtype": _SAFETENSORS_DTYPES[tensor.dtype.name],
+            "shape": tensor.shape,
+            "data_offsets": [end, end + tensor.nbytes],
+        }
         end += tensor.nbytes
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -114,12 +134,11 @@ def to_pieces(tensors: Tensors, metadata: Mapping[str, str]) -> Iterator[bytes |
 def from_bytes(data: bytes) -> tuple[Tensors, dict[str, str]]:
     """Read a safetensors file: tensors by name, and its metadata; `DamagedFile` if it is not whole."""
     try:
-        views = safetensors.deserialize(data)
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         tensors = {
             name: np.frombuffer(view["data"], jnp.dtype(_DTYPES[view["dtype"]])).reshape(view["shape"])
-            for name, view in views
+            for name, view in safetensors.deserialize(data)
         }
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     except (safetensors.SafetensorError, KeyError, ValueError) as error:
         raise DamagedFile(f"it is not a whole safetensors file ({error})") from error
     return tensors, header.get("__metadata__", {})

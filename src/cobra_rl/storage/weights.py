@@ -42,8 +42,10 @@ def save_weights(folder: Path, weights: Weights) -> None:
         raise WeightsError(f"The configuration of {folder} may not have {sorted(taken)}: we write these entries.")
     tensors = files.flatten(tree)
     _refuse_non_finite(folder / WEIGHTS_FILE, tensors)
-    metadata = {"kind": kind, "sha256": files.checksum(tensors, {"kind": kind})}
-    files.write_atomically(folder / WEIGHTS_FILE, files.to_pieces(tensors, metadata))
+    files.write_atomically(
+        folder / WEIGHTS_FILE,
+        files.to_pieces(tensors, {"kind": kind, "sha256": files.checksum(tensors, {"kind": kind})}),
+    )
     files.write_json(folder / CONFIG_FILE, {"kind": kind, "version": WEIGHTS_VERSION, **config})
 
 
@@ -74,26 +76,17 @@ def load_weights(folder: Path, like: Any, kind: str) -> Any:
     return tree
 
 
-def is_saved(folder: Path, weights: Weights, *, exactly: bool = True) -> bool:
-    """Tell whether a folder holds undamaged weights of a kind.
-
-    Args:
-        folder: The folder.
-        weights: The weights that are expected.
-        exactly: Whether weights and configuration must be these; otherwise any of this kind will do.
-
-    Returns:
-        Whether they are there.
-    """
-    saved = _saved(folder, weights.kind)
-    if saved is None or not exactly:
-        return saved is not None
-    return saved == (weights.config, files.checksum(files.flatten(weights.tree), {"kind": weights.kind}))
+def is_saved(folder: Path, weights: Weights) -> bool:
+    """Return whether a folder holds exactly these weights and their configuration, undamaged."""
+    return _saved(folder, weights.kind) == (
+        weights.config,
+        files.checksum(files.flatten(weights.tree), {"kind": weights.kind}),
+    )
 
 
-def is_whole(folder: Path) -> bool:
-    """Return whether a folder holds undamaged weights of the kind that it is named after."""
-    return _saved(folder, folder.name) is not None
+def is_whole(folder: Path, kind: str) -> bool:
+    """Return whether a folder holds any undamaged weights of a kind."""
+    return _saved(folder, kind) is not None
 
 
 def read_config(folder: Path, kind: str) -> dict[str, Any]:
