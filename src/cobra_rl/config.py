@@ -38,11 +38,6 @@ class Stage(Checked):
     slots: Count | None = None  # slots that the model uses; None: all of them
 
 
-def renamed(data: Mapping[str, Any], **names: str) -> dict[str, Any]:
-    """Give entries of an older version the names of now, for `upgrade`."""
-    return {names.get(name, name): value for name, value in data.items()}
-
-
 Stages = Annotated[tuple[Stage, ...], Bounds(1, 100)]
 
 
@@ -50,17 +45,14 @@ Stages = Annotated[tuple[Stage, ...], Bounds(1, 100)]
 class TrainingConfig(Checked):
     """What the training of the vision module and that of the exploration phase have in common."""
 
+    older_names: ClassVar[Mapping[str, str]] = {"average": "ema_decay", "first": "min_replay_size"}
+
     batch: Batch = 16  # images, or transitions, per gradient step
     decay_from: Share = 1.0  # share of the run after which the learning rate falls (cosine schedule)
     final_rate: Share = 0.03  # final learning rate, as a share of learning_rate
     clip: NonNegative = 0.0  # gradients are clipped to this global norm; 0: no clipping
     evaluate_every: Count = 5000  # steps between two validations; each also saves a checkpoint
     validation_scenes: Batch = 256  # number of scenes in a validation
-
-    @staticmethod
-    def upgrade(data: Mapping[str, Any]) -> dict[str, Any]:
-        """Turn the entries of version 0.2 into those of now."""
-        return renamed(data, average="ema_decay", first="min_replay_size")
 
 
 @dataclass(frozen=True)
@@ -197,6 +189,8 @@ class AgentConfig(PartConfig):
 class CobraConfig(AgentConfig):
     """COBRA in the task phase: Algorithm 1. The defaults are the paper's, where it gives them."""
 
+    older_names: ClassVar[Mapping[str, str]] = {"average": "ema_decay", "dreams": "imagined_fraction"}
+
     reward: RewardConfig = dataclasses.field(default_factory=RelationConfig)
     planner: PlannerConfig = dataclasses.field(default_factory=PlannerConfig)
     epsilon: Share = 0.2  # share of random choices among the proposals, while training
@@ -215,8 +209,8 @@ class CobraConfig(AgentConfig):
 
     @staticmethod
     def upgrade(data: Mapping[str, Any]) -> dict[str, Any]:
-        """Turn the entries of version 0.2, in which a planner was a name, into those of now."""
-        entries = renamed(data, average="ema_decay", dreams="imagined_fraction")
+        """Turn a planner of version 0.2, which was a name beside its fields, into what it is now."""
+        entries = dict(data)
         if isinstance(entries.get("planner"), str):
             fields = ("proposals", "depth") if entries["planner"] == "shooting" else ("proposals",)
             options = {name: entries[name] for name in fields if name in entries}
@@ -250,6 +244,7 @@ COBRA: dict[str, CobraConfig] = {
 class MpoConfig(AgentConfig):
     """MPO, the paper's model-free baseline. The defaults are the paper's, where it gives them."""
 
+    older_names: ClassVar[Mapping[str, str]] = {"first": "warmup_steps"}
     report_every: ClassVar[int] = 1280
     patience: ClassVar[float] = 0.05
     memory_option: ClassVar[str] = "--config.capacity"
@@ -280,11 +275,6 @@ class MpoConfig(AgentConfig):
         super().__post_init__()
         if self.capacity < self.envs:
             raise ValueError(f"capacity of MpoConfig is {self.capacity}; it must be at least envs ({self.envs}).")
-
-    @staticmethod
-    def upgrade(data: Mapping[str, Any]) -> dict[str, Any]:
-        """Turn the entries of version 0.2 into those of now."""
-        return renamed(data, first="warmup_steps")
 
     @property
     def name(self) -> str:

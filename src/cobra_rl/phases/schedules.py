@@ -1,4 +1,4 @@
-"""What the training phases share: schedules, optimisers, moving averages, a check of memory, data parallelism."""
+"""What the training phases share: schedules, optimisers, a check of memory, data parallelism."""
 
 import math
 import os
@@ -12,6 +12,8 @@ import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from cobra_rl.config import ExploreConfig, Schedule, VisionConfig
+from cobra_rl.phases.contract import Phase
+from cobra_rl.spriteworld.base import Environment
 
 Tree = TypeVar("Tree")
 
@@ -35,6 +37,22 @@ def optimiser_of(
     ]
     optimiser = make(optax.join_schedules(parts, [warmup, begin]))
     return optax.chain(optax.clip_by_global_norm(config.clip), optimiser) if config.clip else optimiser
+
+
+class LearningPhase(Phase):
+    """What the two phases that train networks on what was seen have in common; they set `config` and `history`."""
+
+    read_every = 20
+    evaluates = True
+
+    def __init__(self, config: VisionConfig | ExploreConfig, env: Environment, seed: int, title: str):
+        self.env = env
+        self.seed = seed
+        self.title = title
+        self.steps = config.steps
+        self.report_every = config.evaluate_every
+        self.save_every = config.evaluate_every
+        self._keys = jax.random.key(seed + 1)  # of the steps
 
 
 def copied(tree: Tree) -> Tree:

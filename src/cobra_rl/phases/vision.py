@@ -17,8 +17,8 @@ from cobra_rl.evaluation.vision import in_batches, vision_scores
 from cobra_rl.models.nets import averaged
 from cobra_rl.models.vision import LossWeights, VisionModel
 from cobra_rl.models.world import make_vision, vision_weights
-from cobra_rl.phases.contract import Phase, Report
-from cobra_rl.phases.schedules import at, copied, on_devices, optimiser_of, over_devices
+from cobra_rl.phases.contract import Report
+from cobra_rl.phases.schedules import LearningPhase, at, copied, on_devices, optimiser_of, over_devices
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.storage.weights import Weights
 
@@ -61,17 +61,14 @@ def random_frames(key: PRNGKeyArray, env: Environment, batch: int) -> UInt8[Arra
 
 def make_optimiser(config: VisionConfig) -> optax.GradientTransformation:
     """Make the optimiser that a configuration names, with its warm-up and its decay."""
-    adam = functools.partial(optax.adam, b2=0.99)
-    rmsprop = functools.partial(optax.rmsprop, decay=0.9)
-    return optimiser_of(config, adam if config.optimiser == "adam" else rmsprop, config.warmup)
+    known = {"adam": functools.partial(optax.adam, b2=0.99), "rmsprop": functools.partial(optax.rmsprop, decay=0.9)}
+    return optimiser_of(config, known[config.optimiser], config.warmup)
 
 
-class VisionPhase(Phase):
+class VisionPhase(LearningPhase):
     """The phase, for the run loop; it saves the weights of the report with the least loss on held-out frames."""
 
     columns = ("fg_ari_attention", "fg_ari_decoder", "held_out_loss", "loss", "nll", "kl_latents", "kl_masks")
-    read_every = 20
-    evaluates = True
 
     def __init__(self, config: VisionConfig, env: Environment, seed: int, *, title: str = "vision"):
         if env.image_size != config.model.size:
@@ -79,16 +76,10 @@ class VisionPhase(Phase):
                 f"The environment's pictures have {env.image_size} pixels a side and the vision module expects "
                 f"{config.model.size}; set --config.model.size {env.image_size}."
             )
+        super().__init__(config, env, seed, title)
         self.config = config
-        self.env = env
-        self.seed = seed
-        self.title = title
-        self.steps = config.steps
-        self.report_every = config.evaluate_every
-        self.save_every = config.evaluate_every
         self.history: dict[str, Any] = {"least_loss": np.inf}
-        self._score = vision_scores(env, config.validation_scenes)
-        self._keys = jax.random.key(seed + 1)
+        self._scorer = vision_scores(env, config.validation_scenes)
         self._best = False  # whether the current weights are those of the best report so far
 
     def init(self) -> VisionState:
@@ -110,12 +101,12 @@ class VisionPhase(Phase):
 
     def report(self, state: VisionState, step: int) -> Report:
         """Score the averaged weights on validation scenes and draw their decomposition."""
-        scores = self._score(state.average)
-        loss = held_out_loss(state.average, self._score.images, self.config)
+        scores = self._scorer.score(state.average)
+        loss = held_out_loss(state.average, self._scorer.images, self.config)
         scores["held_out_loss"] = loss
         self._best = loss <= self.history["least_loss"]
         self.history["least_loss"] = min(loss, self.history["least_loss"])
-        return Report(scores, {"decomposition": picture(state.average, self._score.images[:6])})
+        return Report(scores, {"decomposition": picture(state.average, self._scorer.images[:6])})
 
     @property
     def keep(self) -> bool:
