@@ -29,9 +29,9 @@ class PlannerConfig(PartConfig):
     """The paper's planner: a search over proposals, one step ahead."""
 
     kind: ClassVar[str] = "planner"
-    depth: ClassVar[int] = 1  # steps that are imagined
 
     proposals: Annotated[int, Bounds(1, 65_536)] = 128  # B: number of actions that are proposed and imagined
+    depth: ClassVar[int] = 1  # steps that are imagined
 
 
 @dataclass(frozen=True)

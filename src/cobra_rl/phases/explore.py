@@ -25,7 +25,7 @@ from cobra_rl.models.vision import VisionModel
 from cobra_rl.models.world import WorldModel, make_exploration, make_transition, part_weights, sizes_of
 from cobra_rl.parts import make_part
 from cobra_rl.phases.contract import Report
-from cobra_rl.phases.schedules import LearningPhase, at, copied, on_devices, optimiser_of, over_devices
+from cobra_rl.phases.schedules import LearningPhase, at, copied, gradient_step, on_devices, optimiser_of, over_devices
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.storage.weights import Weights
 
@@ -159,18 +159,11 @@ def _compiled(config: ExploreConfig):
         if config.lattice > 1:
             phase = jax.random.randint(phase_key, (2,), 0, config.lattice)
             lattice = Lattice(config.lattice, phase, vision.patch)
-        metrics: dict[str, Any] = {}
-
-        def improved(model: Any, state: optax.OptState, *given: Any, **options: Any) -> tuple[Any, optax.OptState]:
-            gradients, more = eqx.filter_grad(lambda model: model.loss(*given, **options), has_aux=True)(model)
-            metrics.update(more)
-            updates, state = optimiser.update(gradients, state)
-            return eqx.apply_updates(model, updates), state
-
-        _, policy, curiosity, _, (first, second, third) = learner
-        imagine, first = improved(
-            learner.transition,
+        imagine, policy, curiosity, _, (first, second, third) = learner
+        imagine, first, _, metrics = gradient_step(
+            optimiser,
             first,
+            imagine,
             vision,
             batch.items,
             batch.importance,
@@ -179,13 +172,17 @@ def _compiled(config: ExploreConfig):
         )
         memory = replay.update(memory, batch.indices, metrics.pop("errors"))
         if config.curious:
-            curiosity, third = improved(curiosity, third, vision, batch.items)
+            curiosity, third, _, more = gradient_step(optimiser, third, curiosity, vision, batch.items)
+            metrics = metrics | more
 
             def interest(slots: Array, action: Array) -> Array:
                 return curiosity(slots, action, imagine(slots, action))
 
             scenes = jnp.repeat(batch.items.observation, config.samples, axis=0)
-            policy, second = improved(policy, second, interest, scenes, policy_key, click_cost=now["click_cost"])
+            policy, second, _, more = gradient_step(
+                optimiser, second, policy, interest, scenes, policy_key, click_cost=now["click_cost"]
+            )
+            metrics = metrics | more
         average = averaged(learner.average, (imagine, policy), config.ema_decay)
         return Learner(imagine, policy, curiosity, average, (first, second, third)), memory, metrics
 

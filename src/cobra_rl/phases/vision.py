@@ -18,7 +18,7 @@ from cobra_rl.models.nets import averaged
 from cobra_rl.models.vision import LossWeights, VisionModel
 from cobra_rl.models.world import make_vision, vision_weights
 from cobra_rl.phases.contract import Report
-from cobra_rl.phases.schedules import LearningPhase, at, copied, on_devices, optimiser_of, over_devices
+from cobra_rl.phases.schedules import LearningPhase, at, copied, gradient_step, on_devices, optimiser_of, over_devices
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.storage.weights import Weights
 
@@ -92,12 +92,10 @@ class VisionPhase(LearningPhase):
         """Take one gradient step on fresh frames."""
         share = step / self.steps
         weights = LossWeights(*(jnp.float32(at(plan, share)) for plan in (self.config.beta, self.config.gamma)))
-        stages = self.config.stages
-        stage = next(stage for stage in stages if share < stage.until or stage is stages[-1])
+        stage = next((stage for stage in self.config.stages if share < stage.until), self.config.stages[-1])
         self._best = False
         given = (jax.random.fold_in(self._keys, step), weights)
-        state = on_devices(state, self.config.batch)
-        return _compiled(self.config, self.env, stage)(given, state)
+        return _compiled(self.config, self.env, stage)(given, on_devices(state, self.config.batch))
 
     def report(self, state: VisionState, step: int) -> Report:
         """Score the averaged weights on validation scenes and draw their decomposition."""
@@ -151,10 +149,8 @@ def _compiled(config: VisionConfig, env: Environment, stage: Stage):
         key, weights = key_and_weights
         frame_key, loss_key = jax.random.split(key)
         images = random_frames(frame_key, env, config.batch)
-        gradient = eqx.filter_grad(lambda model: model.loss(images, loss_key, weights, slots), has_aux=True)
-        gradients, metrics = gradient(state.model)
-        updates, optimiser_state = optimiser.update(gradients, state.optimiser)
-        model = eqx.apply_updates(state.model, updates)
+        given = (images, loss_key, weights, slots)
+        model, optimiser_state, gradients, metrics = gradient_step(optimiser, state.optimiser, state.model, *given)
         average = averaged(state.average, model, config.ema_decay)
         return VisionState(model, average, optimiser_state), metrics | {"gradient": optax.tree.norm(gradients)}
 
