@@ -24,7 +24,6 @@ from cobra_rl.parts import CLASS, PartConfig, name_of, short_name
 
 MOST_SEEDS = 16  # seeds that are learnt side by side, unless asked otherwise
 
-Few = Annotated[int, Bounds(1, 64)]
 Batch = Annotated[int, Bounds(1, 65_536)]
 Schedule = Annotated[tuple[tuple[Share, float], ...], Bounds(1, 100)]  # (share of the run, value), linear in between
 
@@ -36,9 +35,6 @@ class Stage(Checked):
     until: Share  # share of the run at which the stage ends
     sprites: Count  # largest number of sprites in a scene
     slots: Count | None = None  # slots that the model uses; None: all of them
-
-
-Stages = Annotated[tuple[Stage, ...], Bounds(1, 100)]
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,8 @@ class VisionConfig(TrainingConfig):
     ema_decay: Share = 0.999  # decay of the weights' moving average, which is evaluated and saved (not in the paper)
     beta: Schedule = ((0.0, 0.5),)  # weight of the latents' KL: pairs (share of the run, value), linear in between
     gamma: Schedule = ((0.0, 0.5),)  # weight of the masks' KL: pairs (share of the run, value)
-    stages: Stages = (Stage(1.0, 6),)  # curriculum over the number of sprites and slots
+    stages: Annotated[tuple[Stage, ...], Bounds(1, 100)] = (Stage(1.0, 6),)
+    """Curriculum over the number of sprites and slots."""
 
 
 _LAPTOP_MODEL = MonetConfig(
@@ -121,7 +118,8 @@ class ExploreConfig(TrainingConfig):
     click_cost: Schedule = ((0.0, 210.0),)  # cost of deforming an action, or only its click (exploration.motion_cost)
     capacity: Count = 100_000  # transitions that the replay holds
     min_replay_size: Count = 1000  # transitions in the replay before learning begins
-    lattice: Few = 1  # n: the pixel error is estimated from every n-th patch in both directions; 1: from all pixels
+    lattice: Annotated[int, Bounds(1, 64)] = 1
+    """n: the pixel error is estimated from every n-th patch in both directions; 1: from all pixels."""
     priority: Schedule = ((0.0, 1.0),)  # alpha: transitions are sampled in proportion to L_T^alpha
     importance: Schedule = ((0.0, 1.0),)  # beta of the importance weights; 1 fully corrects for prioritised sampling
     uniform: Share = 0.0  # share of the actors' actions that are uniformly random

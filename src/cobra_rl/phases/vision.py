@@ -22,8 +22,6 @@ from cobra_rl.phases.schedules import LearningPhase, at, copied, gradient_step, 
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.storage.weights import Weights
 
-_fresh_vision = eqx.filter_jit(make_vision)  # compiled, because it has many small arrays
-
 
 class VisionState(NamedTuple):
     """The state of the run."""
@@ -84,7 +82,8 @@ class VisionPhase(LearningPhase):
 
     def init(self) -> VisionState:
         """Start with fresh weights."""
-        model = _fresh_vision(self.config.model, jax.random.key(self.seed))
+        # Compiled, because it has many small arrays
+        model = eqx.filter_jit(make_vision)(self.config.model, jax.random.key(self.seed))
         optimiser = jax.jit(make_optimiser(self.config).init)(eqx.filter(model, eqx.is_array))
         return VisionState(model, copied(model), optimiser)
 
