@@ -25,7 +25,6 @@ class Actors(Protocol):
     """The interface of actors, as a learner uses it."""
 
     replaced: int = 0  # actors that died and were replaced
-    state: Any = None  # environments in the middle of episodes, if they belong in checkpoints
 
     def collect(self, policy: Any, wait: bool) -> list[Collected]:
         """Return what was played since the last call, with `policy` from now on; `wait` for it if nothing is ready."""
@@ -36,7 +35,7 @@ class Actors(Protocol):
 
 
 class LocalActors(Actors):
-    """All environments in this process, whose `state` belongs in checkpoints."""
+    """All environments in this process; their `state`, in the middle of episodes, belongs in checkpoints."""
 
     def __init__(self, begin: Callable, play: Callable, parts: Any, seed: int | PRNGKeyArray):
         self._parts = parts

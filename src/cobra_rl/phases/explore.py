@@ -92,12 +92,13 @@ class ExplorePhase(LearningPhase):
         optimiser = optimiser_of(self.config, optax.adam)  # the same for all networks
         optimisers = jax.jit(lambda models: tuple(map(optimiser.init, models)))(eqx.filter(models, eqx.is_array))
         memory = empty_replay(self.config, self.vision, size)
-        return ExploreState(Learner(*models, copied(models[:2]), optimisers), memory, self._actors.state, jnp.int32(0))
+        return ExploreState(Learner(*models, copied(models[:2]), optimisers), memory, self._acting, jnp.int32(0))
 
     def step(self, state: ExploreState, step: int) -> tuple[ExploreState, dict[str, Any]]:
         """Collect transitions from the actors if they are due, then update all networks once."""
         state = on_devices(state, self.config.batch)
-        self._actors.state = state.acting
+        if isinstance(self._actors, LocalActors):
+            self._actors.state = state.acting
         memory = state.memory
         env_steps = int(state.env_steps)
         due = step % self.config.updates == 0
@@ -113,7 +114,11 @@ class ExplorePhase(LearningPhase):
         learner, memory, metrics = self._update(given, state.learner, memory)
         if not isinstance(self._actors, LocalActors):
             metrics = metrics | {"replaced": self._actors.replaced}
-        return ExploreState(learner, memory, self._actors.state, jnp.int32(env_steps)), metrics
+        return ExploreState(learner, memory, self._acting, jnp.int32(env_steps)), metrics
+
+    @property
+    def _acting(self) -> Any:
+        return self._actors.state if isinstance(self._actors, LocalActors) else None
 
     def report(self, state: ExploreState, step: int) -> Report:
         """Score the averaged weights on validation scenes and draw where the policy clicks."""
