@@ -24,7 +24,6 @@ from cobra_rl.parts import CLASS, PartConfig, name_of, short_name
 
 MOST_SEEDS = 16  # seeds that are learnt side by side, unless asked otherwise
 
-Few = Annotated[int, Bounds(1, 64)]
 Batch = Annotated[int, Bounds(1, 65_536)]
 Schedule = Annotated[tuple[tuple[Share, float], ...], Bounds(1, 100)]  # (share of the run, value), linear in between
 
@@ -38,17 +37,11 @@ class Stage(Checked):
     slots: Count | None = None  # slots that the model uses; None: all of them
 
 
-def renamed(data: Mapping[str, Any], **names: str) -> dict[str, Any]:
-    """Give entries of an older version the names of now, for `upgrade`."""
-    return {names.get(name, name): value for name, value in data.items()}
-
-
-Stages = Annotated[tuple[Stage, ...], Bounds(1, 100)]
-
-
 @dataclass(frozen=True)
 class TrainingConfig(Checked):
     """What the training of the vision module and that of the exploration phase have in common."""
+
+    older_names: ClassVar[Mapping[str, str]] = {"average": "ema_decay", "first": "min_replay_size"}
 
     batch: Batch = 16  # images, or transitions, per gradient step
     decay_from: Share = 1.0  # share of the run after which the learning rate falls (cosine schedule)
@@ -56,11 +49,6 @@ class TrainingConfig(Checked):
     clip: NonNegative = 0.0  # gradients are clipped to this global norm; 0: no clipping
     evaluate_every: Count = 5000  # steps between two validations; each also saves a checkpoint
     validation_scenes: Batch = 256  # number of scenes in a validation
-
-    @staticmethod
-    def upgrade(data: Mapping[str, Any]) -> dict[str, Any]:
-        """Turn the entries of version 0.2 into those of now."""
-        return renamed(data, average="ema_decay", first="min_replay_size")
 
 
 @dataclass(frozen=True)
@@ -75,7 +63,8 @@ class VisionConfig(TrainingConfig):
     ema_decay: Share = 0.999  # decay of the weights' moving average, which is evaluated and saved (not in the paper)
     beta: Schedule = ((0.0, 0.5),)  # weight of the latents' KL: pairs (share of the run, value), linear in between
     gamma: Schedule = ((0.0, 0.5),)  # weight of the masks' KL: pairs (share of the run, value)
-    stages: Stages = (Stage(1.0, 6),)  # curriculum over the number of sprites and slots
+    stages: Annotated[tuple[Stage, ...], Bounds(1, 100)] = (Stage(1.0, 6),)
+    """Curriculum over the number of sprites and slots."""
 
 
 _LAPTOP_MODEL = MonetConfig(
@@ -129,7 +118,8 @@ class ExploreConfig(TrainingConfig):
     click_cost: Schedule = ((0.0, 210.0),)  # cost of deforming an action, or only its click (exploration.motion_cost)
     capacity: Count = 100_000  # transitions that the replay holds
     min_replay_size: Count = 1000  # transitions in the replay before learning begins
-    lattice: Few = 1  # n: the pixel error is estimated from every n-th patch in both directions; 1: from all pixels
+    lattice: Annotated[int, Bounds(1, 64)] = 1
+    """n: the pixel error is estimated from every n-th patch in both directions; 1: from all pixels."""
     priority: Schedule = ((0.0, 1.0),)  # alpha: transitions are sampled in proportion to L_T^alpha
     importance: Schedule = ((0.0, 1.0),)  # beta of the importance weights; 1 fully corrects for prioritised sampling
     uniform: Share = 0.0  # share of the actors' actions that are uniformly random
@@ -197,6 +187,8 @@ class AgentConfig(PartConfig):
 class CobraConfig(AgentConfig):
     """COBRA in the task phase: Algorithm 1. The defaults are the paper's, where it gives them."""
 
+    older_names: ClassVar[Mapping[str, str]] = {"average": "ema_decay", "dreams": "imagined_fraction"}
+
     reward: RewardConfig = dataclasses.field(default_factory=RelationConfig)
     planner: PlannerConfig = dataclasses.field(default_factory=PlannerConfig)
     epsilon: Share = 0.2  # share of random choices among the proposals, while training
@@ -215,8 +207,8 @@ class CobraConfig(AgentConfig):
 
     @staticmethod
     def upgrade(data: Mapping[str, Any]) -> dict[str, Any]:
-        """Turn the entries of version 0.2, in which a planner was a name, into those of now."""
-        entries = renamed(data, average="ema_decay", dreams="imagined_fraction")
+        """Turn a planner of version 0.2, which was a name beside its fields, into what it is now."""
+        entries = dict(data)
         if isinstance(entries.get("planner"), str):
             fields = ("proposals", "depth") if entries["planner"] == "shooting" else ("proposals",)
             options = {name: entries[name] for name in fields if name in entries}
@@ -250,6 +242,7 @@ COBRA: dict[str, CobraConfig] = {
 class MpoConfig(AgentConfig):
     """MPO, the paper's model-free baseline. The defaults are the paper's, where it gives them."""
 
+    older_names: ClassVar[Mapping[str, str]] = {"first": "warmup_steps"}
     report_every: ClassVar[int] = 1280
     patience: ClassVar[float] = 0.05
     memory_option: ClassVar[str] = "--config.capacity"
@@ -280,11 +273,6 @@ class MpoConfig(AgentConfig):
         super().__post_init__()
         if self.capacity < self.envs:
             raise ValueError(f"capacity of MpoConfig is {self.capacity}; it must be at least envs ({self.envs}).")
-
-    @staticmethod
-    def upgrade(data: Mapping[str, Any]) -> dict[str, Any]:
-        """Turn the entries of version 0.2 into those of now."""
-        return renamed(data, first="warmup_steps")
 
     @property
     def name(self) -> str:

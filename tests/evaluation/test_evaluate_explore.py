@@ -87,21 +87,21 @@ def untrained_world(action_size):
 
 def test_in_other_environments_imagination_is_scored_by_pictures():
     env = Corridor()
-    score = explore_scores(env, 100)
-    assert score.images.shape == (100, 64, 64, 3)
+    scorer = explore_scores(env, 100)
+    assert scorer.images.shape == (100, 64, 64, 3)
     world = untrained_world(env.action_size)
     idle = eqx.tree_at(lambda world: world.transition, world, jax.tree.map(jnp.zeros_like, world.transition))
-    scores = score(idle.without_policy())
+    scores = scorer.score(idle.without_policy())
     assert set(scores) == {"ratio_to_encoded", "ratio_to_unchanged", "changed", "changed_uniform"}
     assert scores["ratio_to_unchanged"] == pytest.approx(1.0)  # it imagines no change
-    assert score(world)["ratio_to_unchanged"] != pytest.approx(1.0)
+    assert scorer.score(world)["ratio_to_unchanged"] != pytest.approx(1.0)
     # The walker goes every other time: 0.5 +- 0.05 of 100 actions, and the bar is four spreads away.
     assert scores["changed_uniform"] == pytest.approx(0.5, abs=0.2)
     assert scores["changed"] == pytest.approx(0.5, abs=0.2)
 
 
 def test_sprites_are_scored_where_there_are_some():
-    scores = explore_scores(ENV, 20)(untrained_world(ENV.action_size))
+    scores = explore_scores(ENV, 20).score(untrained_world(ENV.action_size))
     assert set(scores) == {
         "hit_rate", "position_error", "others_drift", "empty_drift", "ratio_to_encoded", "ratio_to_unchanged",
     }  # fmt: skip

@@ -149,10 +149,10 @@ def scores_of_one_slot(seed):
 
 def test_one_slot_for_all_sprites_scores_nothing():
     # Over ten seeds FG-ARI of the decoder is 0 +- 2e-5 and 0.0004 +- 0.0009 of the sprites are alone: 50 spreads.
-    score = vision_scores(make("exploration"), 120)
+    scorer = vision_scores(make("exploration"), 120)
     scenes = fixed_scenes(make("exploration"), scenes=120)
-    np.testing.assert_array_equal(score.images, scenes.images)
-    scores = score(Merged(scenes))
+    np.testing.assert_array_equal(scorer.images, scenes.images)
+    scores = scorer.score(Merged(scenes))
     assert set(scores) == {"fg_ari_attention", "fg_ari_decoder", "alone", "mse"}
     assert scores["fg_ari_attention"] == pytest.approx(0.0, abs=1e-9)
     assert scores["fg_ari_decoder"] == pytest.approx(0.0, abs=1e-3)  # pixels on the outline
@@ -166,7 +166,7 @@ def test_one_slot_for_all_sprites_scores_nothing():
 
 def test_single_sprites_have_no_ari_to_train_by():
     env = make("goal_finding_new_shape")
-    scores = vision_scores(env, 20)(Truth(fixed_scenes(env, 20, 1)))
+    scores = vision_scores(env, 20).score(Truth(fixed_scenes(env, 20, 1)))
     assert set(scores) == {"alone", "mse"}
 
 
@@ -174,12 +174,12 @@ def test_in_other_environments_vision_is_scored_by_its_reconstruction():
     env = Corridor()
     config = VISION["debug"].model
     model = untrained(lambda key: make_vision(config, key))
-    score = vision_scores(env, 60)
-    assert score.images.shape == (60, 64, 64, 3)
-    assert len(np.unique(score.images, axis=0)) > 25  # 35.7 +- 1.6 over ten seeds
+    scorer = vision_scores(env, 60)
+    assert scorer.images.shape == (60, 64, 64, 3)
+    assert len(np.unique(scorer.images, axis=0)) > 25  # 35.7 +- 1.6 over ten seeds
     # In the same batches: the attention of a batch ends when the scope of all its scenes is empty.
-    drawn = in_batches(lambda batch: model.decode(model.encode(jnp.asarray(batch))).image, score.images)
-    assert score(model) == {"mse": pytest.approx(float(((drawn - score.images / 255.0) ** 2).mean()), rel=1e-4)}
+    drawn = in_batches(lambda batch: model.decode(model.encode(jnp.asarray(batch))).image, scorer.images)
+    assert scorer.score(model) == {"mse": pytest.approx(float(((drawn - scorer.images / 255.0) ** 2).mean()), rel=1e-4)}
 
 
 def test_scenes_are_fixed_held_out_and_full():

@@ -11,7 +11,7 @@ import pytest
 
 from cobra_rl import parts
 from cobra_rl.config import EXPLORE
-from cobra_rl.models.curiosity import Curiosity, CuriosityConfig, make_curiosity
+from cobra_rl.models.curiosity import Curiosity, CuriosityConfig
 from cobra_rl.models.nets import Linear
 from cobra_rl.models.transition import Imagined, Sizes
 from cobra_rl.phases.explore import ExplorePhase
@@ -45,7 +45,7 @@ class Mirror(Curiosity):
 
 
 def test_the_papers_is_the_error_that_t_expects():
-    curiosity = make_curiosity(CuriosityConfig(), Sizes(slots=3, latents=8, action=4, image=64), jax.random.key(0))
+    curiosity = parts.make_part(CuriosityConfig(), Sizes(slots=3, latents=8, action=4, image=64), jax.random.key(0))
     imagined = Imagined(jnp.zeros((2, 3, 8)), jnp.array([1.0, 7.0]))
     np.testing.assert_array_equal(curiosity(imagined.slots, jnp.zeros((2, 4)), imagined), [1.0, 7.0])
     assert not jax.tree.leaves(eqx.filter(curiosity, eqx.is_array))

@@ -18,7 +18,7 @@ from cobra_rl.reporting.tables import print_suite
 from cobra_rl.runs.task import TaskRun, learn_elsewhere, prepare
 from cobra_rl.runs.train import train_explore, train_vision
 from cobra_rl.spriteworld import REWARDED, SUITE, make
-from cobra_rl.storage.files import read_json, write_atomically, write_json
+from cobra_rl.storage.files import copy_if_other, read_json, write_json
 
 
 @dataclass(frozen=True)
@@ -118,11 +118,8 @@ class Reproduce:
         )
 
     def _publish(self, source: str, target: str) -> None:
-        """Copy a file of a run to the results, atomically; one that is there keeps its age, which figures depend on."""
-        path = self._results / target
-        content = (self.out / source).read_bytes()
-        if not path.exists() or path.read_bytes() != content:
-            write_atomically(path, content)
+        """Copy a file of a run to the results; one that is there keeps its age, which figures depend on."""
+        copy_if_other(self.out / source, self._results / target)
 
     def _figures(self) -> None:
         report.Figures(world=self._world, results=self._results, out=self.out / "figures").run(

@@ -24,21 +24,18 @@ class Collected(NamedTuple):
 class Actors(Protocol):
     """The interface of actors, as a learner uses it."""
 
-    replaced: int  # actors that died and were replaced
+    replaced: int = 0  # actors that died and were replaced
 
     def collect(self, policy: Any, wait: bool) -> list[Collected]:
         """Return what was played since the last call, with `policy` from now on; `wait` for it if nothing is ready."""
         ...
 
     def close(self) -> None:
-        """Stop the actors."""
-        ...
+        """Stop the actors; by default there is no other process in which they play."""
 
 
-class LocalActors:
+class LocalActors(Actors):
     """All environments in this process; their `state`, in the middle of episodes, belongs in checkpoints."""
-
-    replaced = 0
 
     def __init__(self, begin: Callable, play: Callable, parts: Any, seed: int | PRNGKeyArray):
         self._parts = parts
@@ -49,6 +46,3 @@ class LocalActors:
         """Take one step in each environment; there is nothing to wait for."""
         self.state, collected = self._play(self._parts, policy, self.state)
         return [collected]
-
-    def close(self) -> None:
-        """Do nothing: there is no other process."""

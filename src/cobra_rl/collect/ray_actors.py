@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from cobra_rl.collect.actors import Collected, LocalActors
+from cobra_rl.collect.actors import Actors, Collected, LocalActors
 from cobra_rl.collect.ray_start import cause_of, environment_here, ray, start_ray
 
 CHUNK = 50  # environment steps between two fetches of the policy
@@ -39,7 +39,7 @@ class _Player:
         return jax.tree.map(lambda *leaves: np.concatenate([np.atleast_1d(leaf) for leaf in leaves]), *parts)
 
 
-class RayActors:
+class RayActors(Actors):
     """`count` actors, each with one chunk under way at any time; `replaced` counts those that had to be replaced.
 
     Ray starts on this machine and listens on the loopback interface only, unless the address of a cluster is given.
@@ -60,7 +60,6 @@ class RayActors:
         self._hired = 0
         self._failures = 0  # in a row
         self._idle = 0  # times in a row that nothing came
-        self.replaced = 0
 
     def collect(self, policy: Any, wait: bool = True) -> list[Collected]:
         """Return the chunks of `CHUNK` steps that are ready; their actors go on with this policy.

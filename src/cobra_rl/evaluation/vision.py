@@ -43,10 +43,6 @@ class Scorer(NamedTuple):
     images: SceneImages
     score: Callable[[Any], Scores]
 
-    def __call__(self, model: Any) -> Scores:
-        """Return the scores of a model."""
-        return self.score(model)
-
 
 class Scenes(NamedTuple):
     """SceneImages and the truth about them, as numpy arrays."""

@@ -17,7 +17,7 @@ from cobra_rl.collect.transition import Transition
 from cobra_rl.models.nets import Loss
 from cobra_rl.models.transition import Imagined, Sizes
 from cobra_rl.models.vision import VisionModel
-from cobra_rl.parts import PartConfig, make_part
+from cobra_rl.parts import PartConfig
 
 Interest = Callable[[Array, Array], Float[Array, "*N"]]  # slots [*N, K, M] and actions [*N, A] -> what D maximises
 
@@ -69,8 +69,3 @@ class PredictedError(Curiosity):
     ) -> Float[Array, "*N"]:
         """Return the error that the transition model expects of its prediction."""
         return imagined.error
-
-
-def make_curiosity(config: CuriosityConfig, sizes: Sizes, key: PRNGKeyArray) -> Curiosity:
-    """Build the curiosity of a configuration with fresh weights."""
-    return make_part(config, sizes, key)

@@ -142,15 +142,11 @@ class Conv(eqx.Module):
         return convolve(x, self.kernel, stride=self.stride, padding=self.padding) + self.bias
 
 
-class Block(eqx.Module):
+class Block(Conv):
     """A block of MONet's U-Net: 3x3 convolution without a bias, instance normalisation with one, ReLU."""
 
-    kernel: Float[Array, "3 3 I O"]
-    bias: Float[Array, " O"]
-
     def __init__(self, n_in: int, n_out: int, key: PRNGKeyArray):
-        self.kernel = _truncated_normal(key, (3, 3, n_in, n_out), 9 * n_in, RELU_GAIN)
-        self.bias = jnp.zeros(n_out)
+        super().__init__(n_in, n_out, key)
 
     def __call__(self, x: Float[Array, "B H W I"]) -> Float[Array, "B H W O"]:
         """Apply the block without the resizing that MONet counts as its end; the U-Net does that."""

@@ -31,13 +31,15 @@ class PlannerConfig(PartConfig):
     kind: ClassVar[str] = "planner"
 
     proposals: Annotated[int, Bounds(1, 65_536)] = 128  # B: number of actions that are proposed and imagined
+    depth: ClassVar[int] = 1  # steps that are imagined
 
 
 @dataclass(frozen=True)
 class ShootingConfig(PlannerConfig):
     """Random shooting: proposals are imagined several steps ahead."""
 
-    depth: Annotated[int, Bounds(1, 64)] = 2  # steps that are imagined
+    depth: Annotated[int, Bounds(1, 64)] = 2  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Steps that are imagined."""
 
 
 @dataclass(frozen=True)
@@ -65,29 +67,18 @@ class OneStep(Planner):
     """The paper's search: imagine each proposal one step ahead, and choose the best."""
 
     def __call__(self, world: WorldModel, score: Score, slots: Float[Array, "K M"], key: PRNGKeyArray) -> Choice:
-        """Choose the proposal whose imagined scene has the largest score."""
-        return shooting(world, score, slots, key, proposals=self.config.proposals, depth=1)
+        """Choose the first action of the trajectory with the best scene; the paper's are a step long."""
+        scenes = jnp.broadcast_to(slots, (self.config.proposals, *slots.shape))
+        scores = jnp.full(self.config.proposals, -jnp.inf)
+        actions = []
+        for propose_key in jax.random.split(key, self.config.depth):
+            actions.append(world.sample(scenes, propose_key))
+            scenes = world.imagine(scenes, actions[-1]).slots
+            scores = jnp.maximum(scores, score(scenes))
+        return Choice(actions[0][jnp.argmax(scores)], actions[0], scores)
 
 
-class Shooting(Planner):
+class Shooting(OneStep):
     """Random shooting: imagine several steps ahead, with a new random proposal at each later step."""
 
     config: ShootingConfig
-
-    def __call__(self, world: WorldModel, score: Score, slots: Float[Array, "K M"], key: PRNGKeyArray) -> Choice:
-        """Choose the first action of the trajectory with the best scene."""
-        return shooting(world, score, slots, key, proposals=self.config.proposals, depth=self.config.depth)
-
-
-def shooting(
-    world: WorldModel, score: Score, slots: Float[Array, "K M"], key: PRNGKeyArray, *, proposals: int, depth: int
-) -> Choice:
-    """Imagine each proposal `depth` steps ahead; the score of a trajectory is that of its best scene."""
-    scenes = jnp.broadcast_to(slots, (proposals, *slots.shape))
-    scores = jnp.full(proposals, -jnp.inf)
-    actions = []
-    for propose_key in jax.random.split(key, depth):
-        actions.append(world.sample(scenes, propose_key))
-        scenes = world.imagine(scenes, actions[-1]).slots
-        scores = jnp.maximum(scores, score(scenes))
-    return Choice(actions[0][jnp.argmax(scores)], actions[0], scores)

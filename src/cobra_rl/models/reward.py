@@ -208,8 +208,7 @@ def value_loss(
     arrived = model(batch.next_observation)
 
     def error(following: Float[Array, " B"]) -> Float[Array, " B"]:
-        worth = jnp.where(batch.terminated, batch.reward, following)
-        target_value = batch.reward_before + discount * worth
+        target_value = batch.reward_before + discount * jnp.where(batch.terminated, batch.reward, following)
         return (jax.lax.stop_gradient(target_value) - value) ** 2
 
     last = jnp.where(batch.terminated, (batch.reward - arrived) ** 2, 0.0)

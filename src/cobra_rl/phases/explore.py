@@ -17,14 +17,15 @@ from cobra_rl.collect.transition import Transition
 from cobra_rl.config import ExploreConfig
 from cobra_rl.evaluation.explore import explore_scores
 from cobra_rl.evaluation.vision import in_batches
-from cobra_rl.models.curiosity import Curiosity, make_curiosity
+from cobra_rl.models.curiosity import Curiosity
 from cobra_rl.models.exploration import Exploration
 from cobra_rl.models.nets import Lattice, averaged
 from cobra_rl.models.transition import TransitionModel
 from cobra_rl.models.vision import VisionModel
 from cobra_rl.models.world import WorldModel, make_exploration, make_transition, part_weights, sizes_of
-from cobra_rl.phases.contract import Phase, Report
-from cobra_rl.phases.schedules import at, copied, on_devices, optimiser_of, over_devices
+from cobra_rl.parts import make_part
+from cobra_rl.phases.contract import Report
+from cobra_rl.phases.schedules import LearningPhase, at, copied, gradient_step, on_devices, optimiser_of, over_devices
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.storage.weights import Weights
 
@@ -50,12 +51,10 @@ class ExploreState(NamedTuple):
     env_steps: Array
 
 
-class ExplorePhase(Phase):
+class ExplorePhase(LearningPhase):
     """The phase, for the run loop. After a resume, local actors continue their episodes; Ray actors start new ones."""
 
     columns = ("hit_rate", "position_error", "replaced", "transition", "curiosity", "hits")
-    read_every = 20
-    evaluates = True
     compressed = True
 
     def __init__(
@@ -71,21 +70,13 @@ class ExplorePhase(Phase):
     ):
         if config.lattice > 1 and not vision.patch:
             raise ValueError("This vision module's decoder draws only whole pictures; set --config.lattice 1.")
+        super().__init__(config, env, seed, title)
         self.config = config
-        self.env = env
         self.vision = vision
-        self.seed = seed
-        self.title = title
         self._sha256 = vision_sha256
-        self.steps = config.steps
-        self.report_every = config.evaluate_every
-        self.save_every = config.evaluate_every
         self.history: dict[str, Any] = {"hits": []}  # hit rates of the actors since the last report
         self._actors = actors or LocalActors(*actor_functions(config, env, config.envs), vision, seed + 2)
-        self._replay = Replay(config.capacity, config.batch)
-        self._score = explore_scores(env, config.validation_scenes)
-        self._optimiser = optimiser_of(config, optax.adam)  # the same for all networks
-        self._keys = jax.random.key(seed + 1)
+        self._scorer = explore_scores(env, config.validation_scenes)
         self._add, self._update = _compiled(config)
 
     def init(self) -> ExploreState:
@@ -96,13 +87,14 @@ class ExplorePhase(Phase):
         models = (
             make_transition(self.config.transition, self.vision, size, transition_key),
             make_exploration(self.config.exploration, self.vision, size, exploration_key),
-            make_curiosity(self.config.curiosity, sizes_of(self.vision.config, size), jax.random.fold_in(key, 2)),
+            make_part(self.config.curiosity, sizes_of(self.vision.config, size), jax.random.fold_in(key, 2)),
         )
-        optimisers = jax.jit(lambda models: tuple(map(self._optimiser.init, models)))(eqx.filter(models, eqx.is_array))
+        optimiser = optimiser_of(self.config, optax.adam)  # the same for all networks
+        optimisers = jax.jit(lambda models: tuple(map(optimiser.init, models)))(eqx.filter(models, eqx.is_array))
         memory = empty_replay(self.config, self.vision, size)
         return ExploreState(Learner(*models, copied(models[:2]), optimisers), memory, self._acting, jnp.int32(0))
 
-    def step(self, state: ExploreState, step: int) -> tuple[ExploreState, dict[str, Array]]:
+    def step(self, state: ExploreState, step: int) -> tuple[ExploreState, dict[str, Any]]:
         """Collect transitions from the actors if they are due, then update all networks once."""
         state = on_devices(state, self.config.batch)
         if isinstance(self._actors, LocalActors):
@@ -134,8 +126,8 @@ class ExplorePhase(Phase):
         since = [float(hits) for hits in self.history["hits"]]
         hits = {"hits": float(np.mean(since))} if since else {}
         self.history["hits"].clear()
-        scores = hits | self._score(world) | {"env_steps": float(state.env_steps)}
-        return Report(scores, {"clicks": picture(world, self._score.images[:6])})
+        scores = hits | self._scorer.score(world) | {"env_steps": float(state.env_steps)}
+        return Report(scores, {"clicks": picture(world, self._scorer.images[:6])})
 
     def weights(self, state: ExploreState) -> dict[str, Weights]:
         """Return the averaged weights of both networks, to be saved."""
@@ -167,33 +159,29 @@ def _compiled(config: ExploreConfig):
         if config.lattice > 1:
             phase = jax.random.randint(phase_key, (2,), 0, config.lattice)
             lattice = Lattice(config.lattice, phase, vision.patch)
-        terms = (vision, batch.items, batch.importance)
-        options = {"change_cost": now["change_cost"], "lattice": lattice}
-        gradients, metrics = eqx.filter_grad(lambda model: model.loss(*terms, **options), has_aux=True)(
-            learner.transition
+        imagine, policy, curiosity, _, (first, second, third) = learner
+        imagine, first, _, metrics = gradient_step(
+            optimiser,
+            first,
+            imagine,
+            vision,
+            batch.items,
+            batch.importance,
+            change_cost=now["change_cost"],
+            lattice=lattice,
         )
         memory = replay.update(memory, batch.indices, metrics.pop("errors"))
-        updates, first = optimiser.update(gradients, learner.optimisers[0])
-        imagine = eqx.apply_updates(learner.transition, updates)
-        policy = learner.exploration
-        curiosity = learner.curiosity
-        _, second, third = learner.optimisers
         if config.curious:
-            gradients, more = eqx.filter_grad(lambda model: model.loss(vision, batch.items), has_aux=True)(curiosity)
-            updates, third = optimiser.update(gradients, third)
-            curiosity = eqx.apply_updates(curiosity, updates)
+            curiosity, third, _, more = gradient_step(optimiser, third, curiosity, vision, batch.items)
             metrics = metrics | more
 
             def interest(slots: Array, action: Array) -> Array:
                 return curiosity(slots, action, imagine(slots, action))
 
             scenes = jnp.repeat(batch.items.observation, config.samples, axis=0)
-            cost = now["click_cost"]
-            gradients, more = eqx.filter_grad(
-                lambda policy: policy.loss(interest, scenes, policy_key, click_cost=cost), has_aux=True
-            )(policy)
-            updates, second = optimiser.update(gradients, second)
-            policy = eqx.apply_updates(policy, updates)
+            policy, second, _, more = gradient_step(
+                optimiser, second, policy, interest, scenes, policy_key, click_cost=now["click_cost"]
+            )
             metrics = metrics | more
         average = averaged(learner.average, (imagine, policy), config.ema_decay)
         return Learner(imagine, policy, curiosity, average, (first, second, third)), memory, metrics

@@ -1,4 +1,4 @@
-"""What the training phases share: schedules, optimisers, moving averages, a check of memory, data parallelism."""
+"""What the training phases share: schedules, gradient steps, a check of memory, data parallelism."""
 
 import math
 import os
@@ -10,8 +10,11 @@ import jax
 import numpy as np
 import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array
 
 from cobra_rl.config import ExploreConfig, Schedule, VisionConfig
+from cobra_rl.phases.contract import Phase
+from cobra_rl.spriteworld.base import Environment
 
 Tree = TypeVar("Tree")
 
@@ -35,6 +38,35 @@ def optimiser_of(
     ]
     optimiser = make(optax.join_schedules(parts, [warmup, begin]))
     return optax.chain(optax.clip_by_global_norm(config.clip), optimiser) if config.clip else optimiser
+
+
+def gradient_step(
+    optimiser: optax.GradientTransformation, state: optax.OptState, model: Any, *given: Any, **options: Any
+) -> tuple[Any, optax.OptState, Any, dict[str, Array]]:
+    """Take a gradient step on `model.loss(*given, **options)`.
+
+    Returns:
+        The model and the state of its optimiser after the step, the gradients, and the metrics of the loss.
+    """
+    gradients, metrics = eqx.filter_grad(lambda model: model.loss(*given, **options), has_aux=True)(model)
+    updates, state = optimiser.update(gradients, state)
+    return eqx.apply_updates(model, updates), state, gradients, metrics
+
+
+class LearningPhase(Phase):
+    """What the two phases that train networks on what was seen have in common; they set `config` and `history`."""
+
+    read_every = 20
+    evaluates = True
+
+    def __init__(self, config: VisionConfig | ExploreConfig, env: Environment, seed: int, title: str):
+        self.env = env
+        self.seed = seed
+        self.title = title
+        self.steps = config.steps
+        self.report_every = config.evaluate_every
+        self.save_every = config.evaluate_every
+        self._keys = jax.random.key(seed + 1)  # of the steps
 
 
 def copied(tree: Tree) -> Tree:

@@ -17,12 +17,10 @@ from cobra_rl.evaluation.vision import in_batches, vision_scores
 from cobra_rl.models.nets import averaged
 from cobra_rl.models.vision import LossWeights, VisionModel
 from cobra_rl.models.world import make_vision, vision_weights
-from cobra_rl.phases.contract import Phase, Report
-from cobra_rl.phases.schedules import at, copied, on_devices, optimiser_of, over_devices
+from cobra_rl.phases.contract import Report
+from cobra_rl.phases.schedules import LearningPhase, at, copied, gradient_step, on_devices, optimiser_of, over_devices
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.storage.weights import Weights
-
-_fresh_vision = eqx.filter_jit(make_vision)  # compiled, because it has many small arrays
 
 
 class VisionState(NamedTuple):
@@ -61,17 +59,14 @@ def random_frames(key: PRNGKeyArray, env: Environment, batch: int) -> UInt8[Arra
 
 def make_optimiser(config: VisionConfig) -> optax.GradientTransformation:
     """Make the optimiser that a configuration names, with its warm-up and its decay."""
-    adam = functools.partial(optax.adam, b2=0.99)
-    rmsprop = functools.partial(optax.rmsprop, decay=0.9)
-    return optimiser_of(config, adam if config.optimiser == "adam" else rmsprop, config.warmup)
+    known = {"adam": functools.partial(optax.adam, b2=0.99), "rmsprop": functools.partial(optax.rmsprop, decay=0.9)}
+    return optimiser_of(config, known[config.optimiser], config.warmup)
 
 
-class VisionPhase(Phase):
+class VisionPhase(LearningPhase):
     """The phase, for the run loop; it saves the weights of the report with the least loss on held-out frames."""
 
     columns = ("fg_ari_attention", "fg_ari_decoder", "held_out_loss", "loss", "nll", "kl_latents", "kl_masks")
-    read_every = 20
-    evaluates = True
 
     def __init__(self, config: VisionConfig, env: Environment, seed: int, *, title: str = "vision"):
         if env.image_size != config.model.size:
@@ -79,21 +74,16 @@ class VisionPhase(Phase):
                 f"The environment's pictures have {env.image_size} pixels a side and the vision module expects "
                 f"{config.model.size}; set --config.model.size {env.image_size}."
             )
+        super().__init__(config, env, seed, title)
         self.config = config
-        self.env = env
-        self.seed = seed
-        self.title = title
-        self.steps = config.steps
-        self.report_every = config.evaluate_every
-        self.save_every = config.evaluate_every
         self.history: dict[str, Any] = {"least_loss": np.inf}
-        self._score = vision_scores(env, config.validation_scenes)
-        self._keys = jax.random.key(seed + 1)
+        self._scorer = vision_scores(env, config.validation_scenes)
         self._best = False  # whether the current weights are those of the best report so far
 
     def init(self) -> VisionState:
         """Start with fresh weights."""
-        model = _fresh_vision(self.config.model, jax.random.key(self.seed))
+        # Compiled, because it has many small arrays
+        model = eqx.filter_jit(make_vision)(self.config.model, jax.random.key(self.seed))
         optimiser = jax.jit(make_optimiser(self.config).init)(eqx.filter(model, eqx.is_array))
         return VisionState(model, copied(model), optimiser)
 
@@ -101,21 +91,19 @@ class VisionPhase(Phase):
         """Take one gradient step on fresh frames."""
         share = step / self.steps
         weights = LossWeights(*(jnp.float32(at(plan, share)) for plan in (self.config.beta, self.config.gamma)))
-        stages = self.config.stages
-        stage = next(stage for stage in stages if share < stage.until or stage is stages[-1])
+        stage = next((stage for stage in self.config.stages if share < stage.until), self.config.stages[-1])
         self._best = False
         given = (jax.random.fold_in(self._keys, step), weights)
-        state = on_devices(state, self.config.batch)
-        return _compiled(self.config, self.env, stage)(given, state)
+        return _compiled(self.config, self.env, stage)(given, on_devices(state, self.config.batch))
 
     def report(self, state: VisionState, step: int) -> Report:
         """Score the averaged weights on validation scenes and draw their decomposition."""
-        scores = self._score(state.average)
-        loss = held_out_loss(state.average, self._score.images, self.config)
+        scores = self._scorer.score(state.average)
+        loss = held_out_loss(state.average, self._scorer.images, self.config)
         scores["held_out_loss"] = loss
         self._best = loss <= self.history["least_loss"]
         self.history["least_loss"] = min(loss, self.history["least_loss"])
-        return Report(scores, {"decomposition": picture(state.average, self._score.images[:6])})
+        return Report(scores, {"decomposition": picture(state.average, self._scorer.images[:6])})
 
     @property
     def keep(self) -> bool:
@@ -160,10 +148,8 @@ def _compiled(config: VisionConfig, env: Environment, stage: Stage):
         key, weights = key_and_weights
         frame_key, loss_key = jax.random.split(key)
         images = random_frames(frame_key, env, config.batch)
-        gradient = eqx.filter_grad(lambda model: model.loss(images, loss_key, weights, slots), has_aux=True)
-        gradients, metrics = gradient(state.model)
-        updates, optimiser_state = optimiser.update(gradients, state.optimiser)
-        model = eqx.apply_updates(state.model, updates)
+        given = (images, loss_key, weights, slots)
+        model, optimiser_state, gradients, metrics = gradient_step(optimiser, state.optimiser, state.model, *given)
         average = averaged(state.average, model, config.ema_decay)
         return VisionState(model, average, optimiser_state), metrics | {"gradient": optax.tree.norm(gradients)}
 

@@ -6,9 +6,11 @@ top.
 """
 
 import base64
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
@@ -97,6 +99,13 @@ def plan(
 def act(policy: Policy, params: Params, image: UInt8[Array, "H W 3"], *, key: PRNGKeyArray) -> Float[Array, " A"]:
     """Let any policy act on a picture."""
     return policy.act(params, image[None], key[None])[0]
+
+
+def fresh_keys(key: PRNGKeyArray) -> Iterator[PRNGKeyArray]:
+    """Yield random keys without end."""
+    while True:
+        key, fresh = jax.random.split(key)
+        yield fresh
 
 
 def slot_at(masks: UInt8[np.ndarray, "K H W"], x: float, y: float) -> int:

@@ -15,8 +15,6 @@ MAX_BYTES = 32_768  # of a message
 MOST_SPRITES = 6  # of a scene: as many as the agent has seen at once
 MOST_PARTS = 8  # of a task
 COLOURS = ("any", "red", "yellow", "green", "blue", "purple")  # as `spriteworld.hue_range` has them
-WAYS = ("goal", "hand", "showing")  # of teaching
-PRACTICE = ("canvas", "recoloured", "environment")  # where practice scenes come from
 
 
 class Refused(ValueError):
@@ -63,7 +61,8 @@ SCHEMA: dict[str, Mapping[str, Any]] = {  # the fields of each type of message, 
     "agent": {"name": _agent, "mode": one_of(*MODES)},
     "act": {},
     "teach": {
-        "way": one_of(*WAYS), "practice": one_of(*PRACTICE), "parts": list_of(_part, 0, MOST_PARTS), "resume": bool,
+        "way": one_of("goal", "hand", "showing"), "practice": one_of("canvas", "recoloured", "environment"),
+        "parts": list_of(_part, 0, MOST_PARTS), "resume": bool,
     },
     "learn": {"on": bool},
     "try": {},

@@ -93,14 +93,14 @@ class OwnSiteOnly:
             await PlainTextResponse("This page is for its own host only.", 403)(scope, receive, send_with_headers)
 
 
+@dataclass
 class Pages:
     """The open pages, each with its session."""
 
-    def __init__(self, make_session: Callable[[], Session], token: str, idle_seconds: float):
-        self.make_session = make_session
-        self.token = token
-        self.idle_seconds = idle_seconds
-        self.workers: set[Worker] = set()
+    make_session: Callable[[], Session]
+    token: str
+    idle_seconds: float
+    workers: set[Worker] = field(default_factory=set)
 
     def has_token(self, visitor: Request | WebSocket) -> bool:
         """Tell whether the address of a visitor has the token."""

@@ -135,8 +135,7 @@ class Session:
         """Let the agent and the one put aside play the same scenes, and tell what each expects of the present one."""
         if self.kept is None:
             raise ValueError("Put an agent aside first, to compare with.")
-        taught = self._required_learner()
-        return {"type": "compared", "kept": self._summary(self.kept), "taught": self._summary(taught)}
+        return {"type": "compared", "kept": self._summary(self.kept), "taught": self._summary(self._required_learner())}
 
     def on_save(self, name: str) -> Answer:
         """Save the agent as a run folder."""

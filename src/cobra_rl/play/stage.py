@@ -35,7 +35,7 @@ class SceneStage:
         self._current_agent = current_agent
         self.env = make("exploration")
         self.suite_env = self.env  # of the suite, the one that was last chosen
-        self._key = jax.random.key(0)
+        self._keys = inspection.fresh_keys(jax.random.key(0))
         self._history: list[list[Factors]] = []
         self._show(self._fresh_factors(jax.random.key(0)))
         self._first = self.factors
@@ -133,8 +133,9 @@ class SceneStage:
     def on_push(self, action: list[float]) -> Answer:
         """Push, and tell what was imagined beside what happened."""
         imagined = inspection.imagine_push(self.world, self.slots, jnp.asarray(action))
-        noise = self.env.spec.motion_noise
-        after, moved = inspection.push_sprite(self.fresh_key(), self.sprites, jnp.asarray(action), noise=noise)
+        after, moved = inspection.push_sprite(
+            next(self._keys), self.sprites, jnp.asarray(action), noise=self.env.spec.motion_noise
+        )
         moved = int(moved)
         place = dict(zip("xy", inspection.rounded(np.asarray(after.position)[moved], 4), strict=True))
         before = self.factors
@@ -187,7 +188,7 @@ class SceneStage:
         """Draw the actions that the agent considers, with scores if it wants something."""
         if self.reward_head is not None:
             return {"type": "proposals"} | self.plan()[1]
-        actions = self.world.propose(self.slots, self.fresh_key(), n=COBRA["laptop"].planner.proposals)
+        actions = self.world.propose(self.slots, next(self._keys), n=COBRA["laptop"].planner.proposals)
         return {"type": "proposals", "actions": inspection.rounded(actions, 4), "scores": None}
 
     def on_reward_map(self, sprite: int) -> Answer:
@@ -207,17 +208,12 @@ class SceneStage:
     def plan(self) -> tuple[list[float], Answer]:
         """Let the agent choose: its action, and if it searches, all that it considered."""
         agent = self._required_agent()
-        key = self.fresh_key()
+        key = next(self._keys)
         if agent.reward_head is None:
             return np.asarray(inspection.act(agent.policy, agent.params, self.image, key=key)).tolist(), {}
         choice = inspection.plan(agent.reward_head, self.world, self.slots, key=key, epsilon=jnp.float32(0.0))
         considered = {"actions": inspection.rounded(choice.actions, 4), "scores": inspection.rounded(choice.scores, 3)}
         return np.asarray(choice.action).tolist(), considered
-
-    def fresh_key(self) -> Array:
-        """Return a random key that was not used before."""
-        self._key, key = jax.random.split(self._key)
-        return key
 
     def _required_agent(self) -> LoadedAgent:
         """Return the agent that is chosen; raise a ValueError if there is none."""

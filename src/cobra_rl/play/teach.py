@@ -13,7 +13,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from cobra_rl.agents.cobra import Cobra, CobraState
 from cobra_rl.collect.transition import Transition
@@ -23,7 +22,7 @@ from cobra_rl.evaluation.task import SIDE_BY_SIDE, WINDOW, play_episodes
 from cobra_rl.models.reward import Reward
 from cobra_rl.models.world import WorldModel
 from cobra_rl.play.catalogue import LoadedAgent, RewardHead
-from cobra_rl.play.inspection import SceneSlots, plan
+from cobra_rl.play.inspection import SceneSlots, fresh_keys, plan
 from cobra_rl.runs.agent import Agent
 from cobra_rl.spriteworld import (
     MODES,
@@ -159,16 +158,17 @@ class JudgedLearner(PageLearner):
     def __init__(self, world: WorldModel, spec: EnvSpec, seed: int, *, predictor: Reward | None = None):
         super().__init__(world, spec)
         self._update = eqx.filter_jit(Cobra(dataclasses.replace(TEACHING, updates=UPDATES_PER_JUDGEMENT)).update)
-        self._key = jax.random.key(seed)
+        key = jax.random.key(seed)
+        self._keys = fresh_keys(key)
         empty = jnp.zeros((world.sizes.slots, world.sizes.latents))
-        self.state = _resumed(self.cobra.init(self._key, world, empty), predictor)
+        self.state = _resumed(self.cobra.init(key, world, empty), predictor)
         self._before: tuple[SceneSlots, list[float]] | None = None  # a scene and what was done there, not yet judged
         self._steps = 0  # of the present episode
 
     def choose(self, slots: SceneSlots) -> list[float]:
         """Choose an action in a scene, now and then at random, and always before the first judgement."""
         epsilon = jnp.float32(TEACHING.epsilon if self.count else 1.0)
-        choice = plan(self.reward_head, self.world, slots, key=self._fresh_key(), epsilon=epsilon)
+        choice = plan(self.reward_head, self.world, slots, key=next(self._keys), epsilon=epsilon)
         self._before = (slots, np.asarray(choice.action).tolist())
         return self._before[1]
 
@@ -184,7 +184,7 @@ class JudgedLearner(PageLearner):
             terminated=jnp.bool_(False),
             truncated=jnp.bool_(False),
         )
-        self.state, _ = self._update(self.world, self.state, transition, self._fresh_key())
+        self.state, _ = self._update(self.world, self.state, transition, next(self._keys))
         self.count += 1
         self.curve.append((self.count, judgement))
         steps = self._steps + 1 if self._before else 0
@@ -195,11 +195,7 @@ class JudgedLearner(PageLearner):
 
     def fresh_scene(self) -> EnvState:
         """Draw a scene to practise in."""
-        return self.env.reset(self._fresh_key())[0]
-
-    def _fresh_key(self) -> Array:
-        self._key, key = jax.random.split(self._key)
-        return key
+        return self.env.reset(next(self._keys))[0]
 
 
 def _resumed(state: CobraState, predictor: Reward | None) -> CobraState:

@@ -31,7 +31,6 @@ from cobra_rl.spriteworld.names import MODES, SUITE, TASKS
 from cobra_rl.storage.files import refuse_outside, write_json
 
 RESULTS = Path(__file__).parents[1] / "results"  # published, and shipped with the package: a folder for each world
-FOLDERS = ("solve", "baseline")  # of results of tasks
 MAIN_PLACE = "paper/exploration/train"  # the scenes of vision.json that its targets are about
 LABELS = {  # what agents are called in figures and tables
     "cobra": "COBRA",
@@ -341,7 +340,7 @@ def read_suite(results: Path) -> Suite:
         ValueError: If a file is damaged.
     """
     suite: Suite = {}
-    for folder in FOLDERS:
+    for folder in ("solve", "baseline"):
         names = {path.stem for path in (results / folder).glob("*.json")}
         names |= {path.parent.name for path in (results / folder).glob("*/result.json")}
         for name in sorted(names):

@@ -80,8 +80,5 @@ def _digits(value: int) -> bytes:
 
 def _checksum(data: bytes) -> bytes:
     """Compute the CRC-32C, rotated and shifted as in TensorFlow's records."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = CRC[(crc ^ byte) & 255] ^ crc >> 8
-    crc ^= 0xFFFFFFFF
+    crc = 0xFFFFFFFF ^ functools.reduce(lambda crc, byte: CRC[(crc ^ byte) & 255] ^ crc >> 8, data, 0xFFFFFFFF)
     return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)

@@ -208,7 +208,7 @@ def seal_world(folder: Path) -> str:
 def copy_vision(source: Path, target: Path) -> None:
     """Copy the weights of vision, or of another part, into a world; identical files are not written again."""
     for name in ("config.json", "weights.safetensors"):
-        _copy(source / name, target / name)
+        files.copy_if_other(source / name, target / name)
 
 
 def copy_world(source: Path, target: Path) -> None:
@@ -220,13 +220,7 @@ def copy_world(source: Path, target: Path) -> None:
         return
     for part in PARTS:
         copy_vision(source / part, target / part)
-    _copy(source / "world.json", target / "world.json")
-
-
-def _copy(source: Path, target: Path) -> None:
-    data = source.read_bytes()
-    if not target.exists() or target.read_bytes() != data:
-        files.write_atomically(target, data)
+    files.copy_if_other(source / "world.json", target / "world.json")
 
 
 def _fingerprint(folder: Path) -> dict[str, Any]:

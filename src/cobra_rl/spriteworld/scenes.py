@@ -17,7 +17,6 @@ from cobra_rl.spriteworld.tasks import Range
 
 ShareRange = tuple[Share, Share]  # low <= high
 Box = tuple[ShareRange, ShareRange]  # (x range, y range)
-BASIC_SHAPES = ("square", "triangle", "circle")
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,8 @@ class SpriteDistribution(Checked):
     hue: ShareRange = (0.0, 1.0)  # range of hues
     saturation: ShareRange = (0.3, 1.0)  # range of saturations
     value: ShareRange = (1.0, 1.0)  # range of brightnesses: the V of HSV
-    shapes: Annotated[tuple[ShapeName, ...], Bounds(1, 100)] = BASIC_SHAPES  # equally likely; one may be repeated
+    shapes: Annotated[tuple[ShapeName, ...], Bounds(1, 100)] = ("square", "triangle", "circle")
+    """Equally likely; one may be repeated."""
     boxes: Annotated[tuple[Box, ...], Bounds(1, 1000)] = (((0.0, 1.0), (0.0, 1.0)),)
     """Ranges of x and of y. Boxes should not overlap; positions are then uniform over all of them."""
     angle: tuple[Angle, Angle] = (0.0, 0.0)  # range of angles in degrees, counter-clockwise

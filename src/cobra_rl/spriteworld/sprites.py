@@ -148,8 +148,7 @@ def wedge(name: str) -> Wedge:
 
 
 # [12, V, 2]; short outlines repeat their last vertex, and an edge of no length is never crossed
-_OUTLINES = [_vertices(name) for name in SHAPES]
-VERTICES = np.stack([np.pad(v, ((0, 30 - len(v)), (0, 0)), "edge") for v in _OUTLINES]).astype(np.float32)
+VERTICES = np.stack([np.pad(v, ((0, 30 - len(v)), (0, 0)), "edge") for v in map(_vertices, SHAPES)]).astype(np.float32)
 
 
 def contains(sprites: Sprites, point: Float[Array, " 2"]) -> Bool[Array, " N"]:

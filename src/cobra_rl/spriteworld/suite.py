@@ -65,8 +65,13 @@ def hue_range(color: str, variant: str = "paper") -> Range:
     Raises:
         ValueError: If the colour is unknown.
     """
-    hues = {"red": (0.9, 1.0), "blue": (0.55, 0.65), "green": (0.27, 0.37), "purple": (0.73, 0.83)}
-    hues["yellow"] = (0.12, 0.22) if variant == "paper" else (0.1, 0.2)
+    hues = {
+        "red": (0.9, 1.0),
+        "blue": (0.55, 0.65),
+        "green": (0.27, 0.37),
+        "purple": (0.73, 0.83),
+        "yellow": (0.12, 0.22) if variant == "paper" else (0.1, 0.2),
+    }
     return hues[known_name("colour range", color, tuple(hues))]
 
 

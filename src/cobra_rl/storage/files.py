@@ -168,6 +168,13 @@ def write_atomically(path: Path, data: bytes | Iterable[bytes | memoryview]) -> 
         temporary.unlink(missing_ok=True)
 
 
+def copy_if_other(source: Path, target: Path) -> None:
+    """Copy a file, whole or not at all; one that is the same already is not written again."""
+    data = source.read_bytes()
+    if not target.exists() or target.read_bytes() != data:
+        write_atomically(target, data)
+
+
 def explain(error: OSError) -> str:
     """Say in one clause what went wrong with which file, and what to do if there is no room for it."""
     if not error.errno or not error.strerror or error.filename is None:

@@ -101,8 +101,13 @@ def build(results: Path, figures: Mapping[str, Picture], films: Mapping[str, Pic
     """Render the page, HTML that loads nothing else; figures without a place on it come at the end of its results."""
     suite = read_suite(results)
     unplaced = dict(figures)
-    templates = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined)
-    templates.trim_blocks = templates.lstrip_blocks = True
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     templates.filters["prose"] = rows.prose
     templates.globals["rows"] = rows
     return templates.get_template("page.html.j2").render(
@@ -132,7 +137,6 @@ def gather_figures(
     model = None
     for name, draw in drawers.items():
         path = folder / f"{name}.png"
-        text = path.with_suffix(".txt")
         if not _is_drawn(path):
             say(f"{name}: drawing ...")
             model = model or load_world(world)
@@ -143,7 +147,8 @@ def gather_figures(
                 continue
         note = "" if is_current(path, name, results, world) else OLD
         say(f"{name}: {path}{note and '. ' + note}")
-        figures[name] = Picture(path.read_bytes(), text.read_text().strip(), f"cobra figures {name}", note)
+        text = path.with_suffix(".txt").read_text().strip()
+        figures[name] = Picture(path.read_bytes(), text, f"cobra figures {name}", note)
     return figures
 
 

@@ -26,11 +26,20 @@ from cobra_rl.spriteworld.names import MODES, REWARDED, SUITE
 # For the template, beside those below
 __all__ = ["MODES", "REWARDED", "SUITE", "VISION", "metric_text", "share", "solved", "texts"]
 BESIDE = {"solve": LABELS["cobra"]} | {kind: LABELS[name] for name, kind in BASELINES.items()}
-IMAGINATION = "position_error others_drift empty_drift ratio_to_encoded ratio_to_unchanged rollout_position_error"
-IMAGINE = {name: EXPLORE[name] for name in IMAGINATION.split()}  # the first table of the exploration phase
+IMAGINE = {  # the first table of the exploration phase
+    name: EXPLORE[name]
+    for name in (
+        "position_error", "others_drift", "empty_drift", "ratio_to_encoded", "ratio_to_unchanged",
+        "rollout_position_error",
+    )
+}  # fmt: skip
 CURIOUS = {name: metric for name, metric in EXPLORE.items() if name not in IMAGINE}  # the second
-EVERYWHERE = "fg_ari_attention fg_ari_decoder alone shared mse position_error shape_accuracy"
-SCENE_METRICS = {name: VISION[name] for name in EVERYWHERE.split()}  # the table of the scenes of all tasks
+SCENE_METRICS = {  # the table of the scenes of all tasks
+    name: VISION[name]
+    for name in (
+        "fg_ari_attention", "fg_ari_decoder", "alone", "shared", "mse", "position_error", "shape_accuracy",
+    )
+}  # fmt: skip
 
 
 class MetricRow(NamedTuple):
