@@ -22,6 +22,8 @@ from cobra_rl.phases.schedules import LearningPhase, at, copied, gradient_step, 
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.storage.weights import Weights
 
+_fresh_vision = eqx.filter_jit(make_vision)  # compiled, because it has many small arrays
+
 
 class VisionState(NamedTuple):
     """The state of the run."""
@@ -82,8 +84,7 @@ class VisionPhase(LearningPhase):
 
     def init(self) -> VisionState:
         """Start with fresh weights."""
-        # Compiled, because it has many small arrays
-        model = eqx.filter_jit(make_vision)(self.config.model, jax.random.key(self.seed))
+        model = _fresh_vision(self.config.model, jax.random.key(self.seed))
         optimiser = jax.jit(make_optimiser(self.config).init)(eqx.filter(model, eqx.is_array))
         return VisionState(model, copied(model), optimiser)
 
