@@ -57,7 +57,7 @@ class VisionConfig(TrainingConfig):
 
     model: VisionModelConfig = dataclasses.field(default_factory=MonetConfig)
     steps: Count = 700_000  # gradient steps; schedules are relative to this number
-    optimiser: Literal["rmsprop", "adam"] = "rmsprop"  # optimiser
+    optimiser: Literal["rmsprop", "adam", "muon"] = "rmsprop"  # optimiser; muon: Adam for what is no matrix
     learning_rate: Positive = 1e-4  # learning rate after the warm-up
     warmup: Annotated[int, Bounds(0, 10**8)] = 0  # steps during which the learning rate rises linearly from 0
     ema_decay: Share = 0.999  # decay of the weights' moving average, which is evaluated and saved (not in the paper)

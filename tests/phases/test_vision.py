@@ -93,6 +93,27 @@ def test_frames_are_those_of_random_play():
     assert len({frame.tobytes() for frame in frames}) == 64
 
 
+def test_muon_learns_all_directions_of_a_matrix_equally_fast():
+    """The singular values of its first step lie near each other, though those of the gradient differ a thousandfold."""
+    config = dataclasses.replace(VISION["debug"], optimiser="muon", learning_rate=1e-2, steps=100)
+    optimiser = vision.make_optimiser(config)
+    left, right = (np.linalg.qr(np.random.default_rng(i).normal(size=(6, 6)))[0] for i in (0, 1))
+    gradient = (left * np.geomspace(1.0, 1e-3, 6)) @ right
+    weights = {"matrix": jax.numpy.zeros((6, 6)), "bias": jax.numpy.zeros(6), "kernel": jax.numpy.zeros((3, 3, 2, 18))}
+    kernel = np.random.default_rng(2).normal(size=(3, 3, 2, 18))
+    gradients = {"matrix": gradient, "bias": np.full(6, 3.0), "kernel": kernel}
+    gradients = {name: jax.numpy.asarray(value, jax.numpy.float32) for name, value in gradients.items()}
+    steps, _ = optimiser.update(gradients, optimiser.init(weights), weights)
+
+    values = np.linalg.svd(steps["matrix"], compute_uv=False)
+    assert values.max() / values[:-1].min() < 3.0  # five iterations of Newton and Schulz do not lift the least of them
+    of_kernel = np.linalg.svd(np.asarray(steps["kernel"]).reshape(18, 18), compute_uv=False)
+    assert of_kernel.max() / np.median(of_kernel) < 2.0
+    assert np.sum(np.asarray(steps["matrix"]) * gradient) < 0.0
+    np.testing.assert_allclose(steps["bias"], -1e-2, rtol=0.5)  # by Adam, with Nesterov's momentum
+    np.testing.assert_allclose(np.sqrt(np.mean(np.asarray(steps["kernel"]) ** 2)), 0.2 * 1e-2, rtol=0.3)
+
+
 def test_pictures_of_another_size_are_refused_with_the_remedy(tmp_path):
     config = dataclasses.replace(VISION["debug"], model=dataclasses.replace(VISION["debug"].model, size=32))
     with pytest.raises(ValueError, match=r"64 pixels a side and .* expects 32; set --config\.model\.size 64"):

@@ -49,7 +49,7 @@ def gradient_step(
         The model and the state of its optimiser after the step, the gradients, and the metrics of the loss.
     """
     gradients, metrics = eqx.filter_grad(lambda model: model.loss(*given, **options), has_aux=True)(model)
-    updates, state = optimiser.update(gradients, state)
+    updates, state = optimiser.update(gradients, state, eqx.filter(model, eqx.is_array))
     return eqx.apply_updates(model, updates), state, gradients, metrics
 
 
