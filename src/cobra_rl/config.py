@@ -89,8 +89,8 @@ VISION: dict[str, VisionConfig] = {
         evaluate_every=500,
     ),
     "learnt": VisionConfig(
-        model=_FREE_MODEL, steps=8000, batch=8,
-        optimiser="adam", learning_rate=1.5e-3, warmup=200, decay_from=0.3, clip=5000.0, ema_decay=0.998,
+        model=_FREE_MODEL, steps=12_000, batch=8,
+        optimiser="muon", learning_rate=3e-3, warmup=200, decay_from=0.3, clip=5000.0, ema_decay=0.998,
         beta=((0.2, 0.1), (0.45, 0.5)), gamma=((0.2, 0.5), (0.45, 1.0)),
         stages=(Stage(0.08, 2, 4), Stage(0.15, 4, 6), Stage(1.0, 6)),
         evaluate_every=500,
