@@ -111,7 +111,8 @@ class ExploreConfig(TrainingConfig):
     curiosity: CuriosityConfig = dataclasses.field(default_factory=CuriosityConfig)
     curious: bool = True  # actors follow the exploration policy; else they act at random, and only T is trained
     steps: Count = 500_000  # updates of the learner; schedules are relative to this number
-    learning_rate: Positive = 3e-4  # learning rate of both networks
+    optimiser: Literal["adam", "muon"] = "adam"  # optimiser of all networks; muon: Adam for what is no matrix
+    learning_rate: Positive = 3e-4  # learning rate of all networks
     ema_decay: Share = 0.0  # decay of the weights' moving average, which is evaluated and saved; 0: no average
     samples: Annotated[int, Bounds(1, 1024)] = 1  # samples of u per scene in an update of the exploration policy
     change_cost: Schedule = ((0.0, 1.0),)  # cost of |Delta| in T's loss, in the unit of L_T: (share of the run, value)

@@ -112,21 +112,54 @@ def test_every_weight_learns(model):
 def test_seeds_lie_where_the_scope_is():
     scope = jnp.zeros((2, 64, 64)).at[0, 20:30, 40:50].set(1.0).at[1, 5:12, 3:9].set(0.9)
     for key in (None, jax.random.key(0)):
-        seed = np.asarray(attention.pick_seed(scope, key))
+        seed = np.asarray(attention.pick_seed(attention.saliency(scope), key))
         assert 20 <= seed[0, 0] < 30
         assert 40 <= seed[0, 1] < 50
         assert 5 <= seed[1, 0] < 12
         assert 3 <= seed[1, 1] < 9
-    middle = np.asarray(attention.pick_seed(scope, None))[0]
+    middle = np.asarray(attention.pick_seed(attention.saliency(scope), None))[0]
     assert 22 <= middle[0] < 28  # without noise, well inside
     assert 42 <= middle[1] < 48
+
+
+def test_around_a_seed_are_the_pixels_that_count_for_its_saliency():
+    near = np.asarray(attention.around(jnp.array([[10, 20], [0, 63]]), 64))
+    assert near[0].sum() == 25
+    assert near[0, 8:13, 18:23].all()
+    assert near[1].sum() == 9  # in a corner
+    alone = jnp.zeros((1, 64, 64)).at[0, 10, 20].set(1.0)
+    np.testing.assert_array_equal(np.asarray(attention.saliency(alone + 1e-9))[0] > 1e-4, near[0] > 0)
+
+
+def test_a_seed_whose_glimpse_takes_nothing_is_not_picked_again():
+    """A network that takes nothing of its first seed's surroundings, but all of everything else, finds the others."""
+    net = eqx.filter_jit(attention.SeededAttention)((2,), jax.random.key(0), window=16)
+
+    class Picky(attention.SeededAttention):
+        def __init__(self):
+            self.__dict__.update(net.__dict__)
+
+        def background_logit(self, x):
+            return jnp.where(x.max(-1) > 0, attention.OUTSIDE, -attention.OUTSIDE)
+
+        def _glimpse(self, x, scope, seed):
+            red = x[0, seed[0, 0], seed[0, 1], 0] > 0.5  # of a red thing it takes nothing
+            near = attention.around(seed, x.shape[1]) > 0
+            return jnp.where(near & ~red, -attention.OUTSIDE, attention.OUTSIDE)
+
+    x = jnp.zeros((1, 64, 64, 3)).at[0, 8:13, 8:13, 0].set(1.0).at[0, 40:45, 40:45, 1].set(1.0)
+    picky = Picky()
+    object.__setattr__(picky, "background", lambda _: picky.background_logit(x))
+    masks = jnp.exp(picky(x, 5, None))
+    assert masks[0, 1:-1, 40:45, 40:45].sum() > 20  # the green one has a slot of its own, though red came first
+    assert masks[0, -1, 8:13, 8:13].sum() > 20
 
 
 def test_a_glimpse_takes_nothing_outside_its_window():
     model = eqx.filter_jit(Monet)(SMALL["seeded"], jax.random.key(0))
     x = jnp.zeros((1, 64, 64, 3)).at[0, 10, 10].set(1.0)
     scope = jnp.zeros((1, 64, 64)).at[0, 8:13, 8:13].set(1.0)
-    logit = np.asarray(eqx.filter_jit(model.attention._glimpse)(x, scope, None))[0]
+    logit = np.asarray(eqx.filter_jit(model.attention._glimpse)(x, scope, jnp.array([[10, 10]])))[0]
     rows, columns = np.nonzero(logit > attention.OUTSIDE)
     assert rows.max() <= 10 + 16
     assert columns.max() <= 10 + 16
@@ -144,7 +177,7 @@ def test_to_stop_when_nothing_is_left_to_see_changes_nothing(most):
     logit = attend.background(space_to_depth(x, 2))
     log_masks, log_scope, take = [jax.nn.log_sigmoid(logit)], jax.nn.log_sigmoid(-logit), eqx.filter_jit(attend._take)
     for _ in range(slots - 2):
-        log_mask, log_scope = take(x, log_scope, None)
+        log_mask, log_scope = take(x, log_scope, attention.pick_seed(attend._left(log_scope), None))
         log_masks.append(log_mask)
     full = jnp.exp(jnp.stack([*log_masks, log_scope], axis=1))
     masks = vision.masks(frames)

@@ -25,7 +25,16 @@ from cobra_rl.models.vision import VisionModel
 from cobra_rl.models.world import WorldModel, make_exploration, make_transition, part_weights, sizes_of
 from cobra_rl.parts import make_part
 from cobra_rl.phases.contract import Report
-from cobra_rl.phases.schedules import LearningPhase, at, copied, gradient_step, on_devices, optimiser_of, over_devices
+from cobra_rl.phases.schedules import (
+    LearningPhase,
+    at,
+    copied,
+    gradient_step,
+    muon,
+    on_devices,
+    optimiser_of,
+    over_devices,
+)
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.storage.weights import Weights
 
@@ -89,7 +98,7 @@ class ExplorePhase(LearningPhase):
             make_exploration(self.config.exploration, self.vision, size, exploration_key),
             make_part(self.config.curiosity, sizes_of(self.vision.config, size), jax.random.fold_in(key, 2)),
         )
-        optimiser = optimiser_of(self.config, optax.adam)  # the same for all networks
+        optimiser = make_optimiser(self.config)  # the same for all networks
         optimisers = jax.jit(lambda models: tuple(map(optimiser.init, models)))(eqx.filter(models, eqx.is_array))
         memory = empty_replay(self.config, self.vision, size)
         return ExploreState(Learner(*models, copied(models[:2]), optimisers), memory, self._acting, jnp.int32(0))
@@ -135,6 +144,11 @@ class ExplorePhase(LearningPhase):
         return {f"world/{part}": part_weights(part, model, self.env.action_size, self._sha256) for part, model in parts}
 
 
+def make_optimiser(config: ExploreConfig) -> optax.GradientTransformation:
+    """Make the optimiser that a configuration names, with its decay."""
+    return optimiser_of(config, {"adam": optax.adam, "muon": muon}[config.optimiser])
+
+
 @functools.cache
 def _compiled(config: ExploreConfig):
     """Compile the functions of a step, once for all runs of this process; both donate their arguments but the first.
@@ -143,7 +157,7 @@ def _compiled(config: ExploreConfig):
         `add`: (transitions, memory) -> memory, and
         `update`: ((vision, key, now), learner, memory) -> (learner, memory, metrics).
     """
-    optimiser = optimiser_of(config, optax.adam)
+    optimiser = make_optimiser(config)
     replay = Replay(config.capacity, config.batch)
 
     @eqx.filter_jit(donate="all-except-first")

@@ -40,6 +40,21 @@ def optimiser_of(
     return optax.chain(optax.clip_by_global_norm(config.clip), optimiser) if config.clip else optimiser
 
 
+def muon(rate: optax.Schedule) -> optax.GradientTransformation:
+    """Make Muon: the momentum of each matrix is made orthogonal, so that all of its directions learn equally fast.
+
+    By Adam, what explains little of the loss, such as at which angle a thing stands, waits until all else has been
+    learnt, since its gradient drowns in the noise of the others. The kernel of a convolution counts as a matrix
+    from its inputs to its outputs; biases learn by Adam. Steps have the size that Adam's have.
+    """
+
+    def matrices(weights: Any) -> Any:
+        dimensions = {2: optax.contrib.MuonDimensionNumbers(0, 1), 4: optax.contrib.MuonDimensionNumbers((0, 1, 2), 3)}
+        return jax.tree.map(lambda weight: dimensions.get(weight.ndim), weights)
+
+    return optax.contrib.muon(rate, adam_b2=0.99, muon_weight_dimension_numbers=matrices, consistent_rms=0.2)
+
+
 def gradient_step(
     optimiser: optax.GradientTransformation, state: optax.OptState, model: Any, *given: Any, **options: Any
 ) -> tuple[Any, optax.OptState, Any, dict[str, Array]]:

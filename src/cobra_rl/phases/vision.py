@@ -19,7 +19,16 @@ from cobra_rl.models.nets import averaged
 from cobra_rl.models.vision import LossWeights, VisionModel
 from cobra_rl.models.world import make_vision, vision_weights
 from cobra_rl.phases.contract import Report
-from cobra_rl.phases.schedules import LearningPhase, at, copied, gradient_step, on_devices, optimiser_of, over_devices
+from cobra_rl.phases.schedules import (
+    LearningPhase,
+    at,
+    copied,
+    gradient_step,
+    muon,
+    on_devices,
+    optimiser_of,
+    over_devices,
+)
 from cobra_rl.spriteworld.base import Environment
 from cobra_rl.storage.weights import Weights
 
@@ -65,24 +74,9 @@ def make_optimiser(config: VisionConfig) -> optax.GradientTransformation:
     known = {
         "adam": functools.partial(optax.adam, b2=0.99),
         "rmsprop": functools.partial(optax.rmsprop, decay=0.9),
-        "muon": _muon,
+        "muon": muon,
     }
     return optimiser_of(config, known[config.optimiser], config.warmup)
-
-
-def _muon(rate: optax.Schedule) -> optax.GradientTransformation:
-    """Make Muon: the momentum of each matrix is made orthogonal, so that all of its directions learn equally fast.
-
-    By Adam, what explains little of the loss, such as at which angle a thing stands, waits until all else has been
-    learnt, since its gradient drowns in the noise of the others. The kernel of a convolution counts as a matrix
-    from its inputs to its outputs; biases learn by Adam. Steps have the size that Adam's have.
-    """
-
-    def matrices(weights: Any) -> Any:
-        dimensions = {2: optax.contrib.MuonDimensionNumbers(0, 1), 4: optax.contrib.MuonDimensionNumbers((0, 1, 2), 3)}
-        return jax.tree.map(lambda weight: dimensions.get(weight.ndim), weights)
-
-    return optax.contrib.muon(rate, adam_b2=0.99, muon_weight_dimension_numbers=matrices, consistent_rms=0.2)
 
 
 class VisionPhase(LearningPhase):
