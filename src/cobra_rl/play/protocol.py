@@ -1,7 +1,7 @@
 """The messages that a page may send: a schema, and the check of a message against it.
 
 A message is a JSON object with a `type`, an optional `id` that the answer repeats as `re`, and exactly the fields that
-`SCHEMA` lists for its type. Whatever else arrives is refused in one sentence, which repeats the `id` too, if there is one.
+`SCHEMA` lists for its type. Whatever else arrives is refused in one sentence, which repeats a valid `id` as well.
 """
 
 import json
@@ -57,6 +57,7 @@ SCHEMA: dict[str, Mapping[str, Any]] = {  # the fields of each type of message, 
     "arrange": {"sprites": list_of(_sprite, 1, MOST_SPRITES)},
     "imagine": {"action": _action},
     "push": {"action": _action},
+    "noise": {"on": bool},
     "look": {},
     "redraw": {"slot": Annotated[int, Bounds(0, 63)], "latents": list_of(Annotated[float, Bounds(-10, 10)], 1, 64)},
     "curiosity": {},

@@ -1,7 +1,7 @@
 """The web: a page and a WebSocket on the loopback interface, for whoever has the token. The only file that knows it.
 
-Each page has a session of its own. Host and Origin must be of the loopback interface and the same, so that no other site
-reaches it through the browser; messages are checked against the schema and limited in size and rate.
+Each page has a session of its own. Host and Origin must be the same and of the loopback interface, so that no other
+site reaches it through the browser; messages are checked against the schema and limited in size and rate.
 """
 
 import asyncio
