@@ -143,7 +143,7 @@ class Session:
     def on_compare(self) -> Answer:
         """Let the agent and the one put aside play the same scenes, and tell what each expects of the present one."""
         if self.kept is None:
-            raise ValueError("Put an agent aside first, to compare with.")
+            raise ValueError("There is no agent to compare with yet; keep one and teach another.")
         return {"type": "compared", "kept": self._summary(self.kept), "taught": self._summary(self._required_learner())}
 
     def on_save(self, name: str) -> Answer:
