@@ -71,7 +71,7 @@ function showNoise({ noise, noise_of_rules: usual }) {
   byId("noise").disabled = !usual;
   byId("noise").checked = noise > 0;
   const off = usual ? "It is switched off: a sprite lands where it is pushed." : "By these rules there is none: a sprite lands where it is pushed.";
-  byId("noise-text").textContent = noise ? "By these rules motion is noisy: of 7 pushes, 6 end within the ring." : off;
+  byId("noise-text").textContent = noise ? "Pushes are noisy by these rules: 6 of 7 end within the ring that is shown while you drag." : off;
 }
 
 on("scene", showNoise);

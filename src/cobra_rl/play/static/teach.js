@@ -98,18 +98,25 @@ setWay("goal");
 
 byId("teach-start").onclick = async () => {
   const fields = { way: app.way, practice: byId("practice").value, parts: app.parts, resume: byId("resume").checked };
-  const answer = await ask("teach", fields, "getting ready to learn …");
-  if (answer) begin(answer);
+  await start("teach", fields);
 };
 
-function begin(answer) {
+// Begin a lesson. It is not ready before its first steps are compiled, which is after the session has answered.
+async function start(type, fields = {}) {
   run(false);
+  if ((fields.way ?? app.lesson?.way) === "goal") setRest("getting ready to learn: its first steps are compiled …", "learning");
+  const answer = await ask(type, fields, "getting ready to learn …");
+  if (answer) begin(answer);
+  else if (app.live) setRest("ready");
+  return answer;
+}
+
+function begin(answer) {
   app.lesson = { way: answer.way, on: true, learnt: false };
   app.learned = null;
   pace = { time: performance.now(), count: 0, rate: 0 };
   awaiting = answer.way === "showing";
-  if (answer.way === "goal") setRest("getting ready to learn: its first steps are compiled …", "learning");
-  else setRest("ready");
+  if (answer.way !== "goal") setRest("ready");
   adopt(answer);
   byId("lesson").hidden = false;
   byId("judge").hidden = answer.way === "goal";
@@ -189,14 +196,13 @@ byId("lesson-pause").onclick = async () => {
   const progress = await ask("learn", { on: !app.lesson.on });
   if (progress) showProgress(progress);
 };
-byId("lesson-forget").onclick = async () => { const answer = await ask("forget"); if (answer) begin(answer); };
+byId("lesson-forget").onclick = () => start("forget");
 byId("lesson-keep").onclick = async () => {
   const aside = { way: app.lesson.way, curve: app.lesson.curve ?? [] };
-  const answer = await ask("keep");
-  if (!answer) return;
+  const before = kept;
   kept = aside;
-  byId("lesson-compare").disabled = false;
-  begin(answer);
+  if (!(await start("keep"))) kept = before;
+  else byId("lesson-compare").disabled = false;
 };
 byId("lesson-act").onclick = async () => {
   if (app.lesson.way === "goal" && app.lesson.on) byId("lesson-pause").click();
