@@ -215,6 +215,8 @@ def test_a_ring_shows_how_far_noise_may_carry_a_sprite_and_noise_can_be_switched
     assert seen == [True, True]
     assert max(map(abs, off)) > 1e-4
     assert "6 of 7" in page.inner_text("#noise-text")
+    after = page.evaluate("cobra.scene.sprites.at(-1)")
+    assert page.evaluate("[cobra.ring.landed.x, cobra.ring.landed.y]") == [after["x"], after["y"]]
     assert "Noise carried it" in page.inner_text("#outcome-text")
     page.uncheck("#noise")
     until(page, "cobra.scene.noise === 0")

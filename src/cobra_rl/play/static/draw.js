@@ -91,10 +91,10 @@ export function drawArrow(context, side, action, colour = "#fff") {
   }
 }
 
-// Where noise carries a sprite: of the ends of many equal pushes, 6 in 7 lie within two standard deviations.
+// Where noise carries a sprite: of many equal pushes, 6 in 7 bring its middle within two standard deviations.
 export const RING = 2;
 
-export function drawRing(context, side, { x, y, noise }) {
+export function drawRing(context, side, { x, y, noise, landed }) {
   context.beginPath();
   context.arc(x * side, (1 - y) * side, RING * noise * side, 0, 2 * Math.PI);
   context.fillStyle = "rgba(255, 255, 255, 0.08)";
@@ -104,6 +104,14 @@ export function drawRing(context, side, { x, y, noise }) {
     context.strokeStyle = colour;
     context.stroke();
   }
+  if (!landed) return;
+  context.beginPath();
+  context.arc(landed.x * side, (1 - landed.y) * side, side / 90, 0, 2 * Math.PI);
+  context.fillStyle = "#fff";
+  context.fill();
+  context.lineWidth = side / 220;
+  context.strokeStyle = "#000";
+  context.stroke();
 }
 
 export function drawGoal(context, side, [x, y, radius, colour], label = "") {

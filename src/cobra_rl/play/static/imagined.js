@@ -29,7 +29,7 @@ export function showImagined(answer, hint, ring = null) {
   pictures.imagined = bytes(answer.picture);
   pictures.ring = ring;
   drawImagined();
-  app.ring = ring; // the stage shows it too
+  app.ring = ring; // the stage shows it too, and where the sprite has landed
   byId("imagined-hint").textContent = hint;
   byId("expected-error").textContent = rounded(answer.error, 0);
   if (answer.expected_reward !== undefined && answer.type === "imagined") byId("expected-reward").textContent = rounded(answer.expected_reward);
@@ -53,6 +53,7 @@ export function showOutcome(answer) {
   if (answer.moved < 0) byId("outcome-text").textContent = "The click hit no sprite, so that nothing moved.";
   else if (ring.noise) {
     const after = answer.scene.sprites[answer.moved];
+    app.ring = { ...ring, landed: after };
     const far = Math.round(100 * Math.hypot(after.x - ring.x, after.y - ring.y));
     byId("outcome-text").textContent = `Noise carried it ${far} % of the frame away from where it was pushed: nobody can foresee that. ${BRIGHT}`;
   } else byId("outcome-text").textContent = BRIGHT;
@@ -71,7 +72,7 @@ function showNoise({ noise, noise_of_rules: usual }) {
   byId("noise").disabled = !usual;
   byId("noise").checked = noise > 0;
   const off = usual ? "It is switched off: a sprite lands where it is pushed." : "By these rules there is none: a sprite lands where it is pushed.";
-  byId("noise-text").textContent = noise ? "Pushes are noisy by these rules: 6 of 7 end within the ring that is shown while you drag." : off;
+  byId("noise-text").textContent = noise ? "Pushes are noisy by these rules: 6 of 7 bring the middle of a sprite within the ring." : off;
 }
 
 on("scene", showNoise);

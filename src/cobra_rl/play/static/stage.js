@@ -229,6 +229,10 @@ on("scene", (scene) => {
   byId("expected-reward-row").hidden = scene.expected_reward === null;
 });
 new ResizeObserver(redrawStage).observe(canvas);
+
+export function showHint() {
+  byId("stage-hint").textContent = placing() ? "drag a sprite to place it" : "drag a sprite to push it";
+}
 for (const input of document.querySelectorAll("input[name=drag]")) {
-  input.onchange = () => { byId("stage-hint").textContent = placing() ? "drag a sprite to place it" : "drag a sprite to push it"; };
+  input.onchange = showHint;
 }

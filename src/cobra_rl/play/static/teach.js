@@ -2,7 +2,7 @@
 
 import { drawArrow, drawCurve, drawSprites, prepare } from "./draw.js";
 import { COLOURS, shapeName } from "./play.js";
-import { arrange, redrawStage, showMove } from "./stage.js";
+import { arrange, redrawStage, showHint, showMove } from "./stage.js";
 import { announce, app, ask, byId, newSeed, on, option, rounded, setRest, setScene, emit } from "./state.js";
 import { adopt, chooseAgent, listAgents, perform, run } from "./watch.js";
 
@@ -186,7 +186,9 @@ async function showLearnt(progress) {
   if (app.tab !== "teach" || !(app.agent === "taught" || (await chooseAgent("taught", "train")))) return;
   byId("stage-figure").scrollIntoView({ block: "nearest" });
   tell(`Now it shows you, in ${SHOWN} new scenes.`);
+  byId("stage-hint").textContent = "learnt: it shows what it can do now";
   const { episodes, solved } = await perform(SHOWN);
+  showHint();
   lesson.shown = { episodes, solved };
   if (episodes) tell(`It has shown you ${episodes} new scene${episodes === 1 ? "" : "s"}, and solved ${solved}.`);
 }

@@ -16,7 +16,8 @@ function title(name) {
   if (name === "none") return "nobody";
   if (name === "taught") return "the one you teach";
   const [kind, which] = name.split(":");
-  return kind === "shipped" ? ENVIRONMENTS[taskOf(which)] ?? which : which;
+  if (kind !== "shipped") return which;
+  return (ENVIRONMENTS[taskOf(which)] ?? which) + (which.endsWith(RELEASED) ? ", Spriteworld 1.0.2" : "");
 }
 
 const RELEASED = "-released"; // how agents end that learnt by the rules of the public Spriteworld package
