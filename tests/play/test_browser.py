@@ -197,7 +197,9 @@ def test_a_ring_shows_how_far_noise_may_carry_a_sprite_and_noise_can_be_switched
         bright = """([id, ring]) => {
             const canvas = document.getElementById(id);
             const [x, y] = [(ring.x + 2 * 0.05) * canvas.width, (1 - ring.y) * canvas.height];
-            const { data } = canvas.getContext('2d').getImageData(x - 3, y - 1, 6, 2);
+            const copy = new OffscreenCanvas(6, 2).getContext('2d', { willReadFrequently: true });
+            copy.drawImage(canvas, 3 - x, 1 - y);
+            const { data } = copy.getImageData(0, 0, 6, 2);
             return Math.max(...data.filter((_, i) => i % 4 < 3));
         }"""
         seen = [page.evaluate(bright, [name, ring]) > 200 for name in ("stage", "imagined")]

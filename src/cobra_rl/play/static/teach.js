@@ -1,10 +1,11 @@
 // The panel Teach: put a task together, start, judge, and see how learning gets on.
 
 import { drawArrow, drawCurve, drawSprites, prepare } from "./draw.js";
+import { say } from "./keep.js";
 import { COLOURS, shapeName } from "./play.js";
 import { arrange, redrawStage, showHint, showMove } from "./stage.js";
 import { announce, app, ask, byId, newSeed, on, option, rounded, setRest, setScene, emit } from "./state.js";
-import { adopt, chooseAgent, listAgents, perform, run } from "./watch.js";
+import { adopt, chooseAgent, perform, run } from "./watch.js";
 
 const WAYS = {
   goal: "Say what is wanted and where; the agent practises by itself and is rewarded for coming closer. Drag a goal to move it.",
@@ -270,32 +271,4 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === " " && !event.target.matches("button, [role=tab], input")) { event.preventDefault(); letItAct(); }
 });
 
-// Keeping
-
-function say(text, wrong = false) {
-  byId("saved").textContent = text;
-  byId("saved").classList.toggle("wrong", wrong);
-  byId("save-name").setAttribute("aria-invalid", wrong);
-}
-
-byId("save").onclick = async () => {
-  const input = byId("save-name");
-  input.value = input.value.trim();
-  if (!input.value || !input.checkValidity()) {
-    say(`“${input.value}” cannot be a name: use at most 40 letters, digits, - and _, the first a letter or a digit.`, true);
-    return void input.focus();
-  }
-  const answer = await ask("save", { name: input.value });
-  if (!answer) return void say(byId("notice").textContent, true);
-  listAgents(answer.agents);
-  say(`Saved: cobra_rl.Agent.load("${answer.folder}"), or cobra watch --run ${answer.folder}`);
-  announce("Saved.");
-};
-byId("save-name").oninput = () => say("");
-byId("copy").onclick = async () => {
-  const answer = await ask("source");
-  if (!answer) return;
-  Object.assign(byId("source"), { textContent: answer.python, hidden: false });
-  try { await navigator.clipboard.writeText(answer.python); announce("Copied."); } catch { byId("source").focus(); }
-};
 on("progress", showProgress);
