@@ -81,6 +81,7 @@ clean:  ## remove what make made
 
 .venv/clients: .venv/base
 	$(PIP) --editable '.[clients]'
+	$(PIP) --no-deps moviepy==2.2.1
 	@touch $@
 
 .venv/lint: .venv/base

@@ -18,6 +18,7 @@ from cobra_rl import __version__, cli, spriteworld
 from cobra_rl.cli import COMMANDS, process
 from cobra_rl.config import COBRA, VISION
 from cobra_rl.runs.worlds import agents_in
+from cobra_rl.spriteworld import REWARDED, TASKS
 
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 AGENTS = agents_in("structured")
@@ -68,6 +69,7 @@ def test_watch_films_the_shipped_agent_beside_what_it_sees_and_imagines(tmp_path
         (["play-random", "sortin"], "sortin"),
         (["play", "--port", "-1"], "--port is -1; it must be a whole number from 0 to 65,535"),
         (["play", "--run", "nowhere"], "nowhere is no run of `cobra solve`"),
+        (["solve", "sorting", "--steps", "-5"], "--steps is -5; it must be a whole number from 1 to 1,000,000,000."),
         (["sovle", "sorting"], "There is no command 'sovle'; choose one of solve, baseline, watch"),
         (["train"], "Did you mean 'train vision'?"),
         (["solve"], "Name a task (goal_finding_new_shape"),
@@ -106,6 +108,47 @@ def test_a_mistake_is_one_sentence(arguments, sentence, capsys, tmp_path, monkey
     output = capsys.readouterr()
     assert sentence in output.err
     assert "Traceback" not in output.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "choices"),
+    [
+        (["solve", "sorthing"], (*REWARDED, "all")),
+        (["watch", "sorthing"], REWARDED),
+        (["play-random", "sorthing"], (*TASKS, "all")),
+        (["solve", "sorting", "--predictor", "foo"], ("reward", "value")),
+    ],
+)
+def test_choices_are_listed_in_their_order(arguments, choices, capsys):
+    """The same in each process; tyro's own are in the order of a set, and offer None."""
+    with pytest.raises(SystemExit):
+        cli.main(arguments)
+    said = re.sub(r"[│\s]+", " ", capsys.readouterr().err)
+    assert f"Expected one of {tuple(choices)}." in said
+
+
+def test_without_its_extra_the_page_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "cobra_rl.play.server", None)  # as if what it imports were missing
+    with pytest.raises(SystemExit):
+        cli.main(["play", "--no-browser"])
+    assert "`cobra play` needs its extra: in a clone, pip install -e '.[play]' (" in capsys.readouterr().err
+
+
+def test_films_of_two_worlds_do_not_collide(debug_world, tmp_path, monkeypatch):
+    from cobra_rl.runs.agent import Agent
+
+    shipped = cli.parse(["watch", "sorting"])
+    assert shipped._film_of(shipped._agent()) == Path("runs", "watch", "sorting-train.gif")
+    folder = Path(shutil.copytree(AGENTS["sorting"], tmp_path / "run"))
+    same = cli.parse(["watch", "--run", str(folder), "--mode", "test"])
+    assert same._film_of(same._agent()) == Path("runs", "watch", "sorting-test.gif")
+    shipped_agent = shipped._agent()
+    monkeypatch.setattr("cobra_rl.cli.watch.name_of_world", {"a" * 64: None, "b" * 64: "mine"}.get)
+    for sha256, name in (("a" * 64, "sorting-aaaaaaaa-train.gif"), ("b" * 64, "sorting-mine-train.gif")):
+        monkeypatch.setattr("cobra_rl.cli.watch.world_sha256", lambda place, sha256=sha256: sha256)
+        other = cli.parse(["watch", "sorting", "--world", str(debug_world)])
+        assert other._film_of(shipped_agent).name == name
+    assert isinstance(shipped_agent, Agent)
 
 
 def test_with_debug_an_error_says_where_it_arose(capsys):

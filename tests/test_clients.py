@@ -127,7 +127,8 @@ def test_environments_in_processes_of_their_own_work_or_say_how(context, said, t
 @pytest.mark.clients
 @pytest.mark.filterwarnings("ignore")
 def test_gymnasiums_recorder_films_episodes(tmp_path):
-    pytest.importorskip("moviepy", reason="RecordVideo needs moviepy: make test-clients installs it")
+    moviepy = pytest.importorskip("moviepy", reason="RecordVideo needs moviepy: make test-clients installs it")
+    assert moviepy.__version__ >= "2"
     env = gymnasium.wrappers.RecordVideo(
         SpriteworldEnv(SMALL, render_mode="rgb_array"), str(tmp_path), episode_trigger=lambda _: True
     )

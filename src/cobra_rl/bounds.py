@@ -83,6 +83,10 @@ class Pattern:
         return f"that is {self.name}"
 
 
+class LeftOut:
+    """Marks a type with None that nobody gives, since it means that an option was left out: no sentence offers it."""
+
+
 Limit = Bounds | Output | Pattern
 Count = Annotated[int, Bounds(1, 10**8)]
 Often = Annotated[int, Bounds(0, 10**8)]  # steps between two of something; 0: never
@@ -195,6 +199,10 @@ def describe(hint: Any) -> str:
     if origin is Annotated:
         limits = " ".join(str(limit) for limit in hint.__metadata__ if isinstance(limit, Limit))
         words = describe(arguments[0])
+        if LeftOut in hint.__metadata__:
+            words = " or ".join(describe(choice) for choice in get_args(arguments[0]) if choice is not type(None))
+        if not limits:
+            return words
         return words.replace("a list", f"a list of length {limits}", 1) if "a list" in words else f"{words} {limits}"
     if origin is Literal:
         return f"one of {', '.join(map(str, arguments))}"

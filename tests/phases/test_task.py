@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import shutil
 
 import jax
@@ -227,6 +228,16 @@ def test_an_own_task_is_learnt_with_all_that_a_run_has(debug_world, tmp_path, ca
     assert "12/12" in output
     with pytest.raises(ValueError, match="report is given, but no folder"):
         Agent.learn(SPEC, steps=12, **options)
+
+
+def test_without_a_folder_nothing_is_scored(debug_world, capsys, monkeypatch):
+    """Nobody would see it, and to score takes longer than to learn a few hundred steps."""
+    monkeypatch.setattr("cobra_rl.runs.task.reference_scores", lambda *given: pytest.fail("reference policies play"))
+    monkeypatch.setattr("cobra_rl.runs.task.greedy_scores", lambda *given, **more: pytest.fail("the agent plays"))
+    agent = Agent.learn(SPEC, steps=12, config=COBRA["debug"], world=debug_world)
+    assert "12/12" in capsys.readouterr().out
+    assert agent.act(np.zeros((64, 64, 3), np.uint8)).shape == (4,)
+    assert re.fullmatch(r"Agent\('to the left', world='world\d*', reward='\w+', planner='one_step'\)", repr(agent))
 
 
 @pytest.mark.parametrize("keeps", [True, False])

@@ -14,6 +14,7 @@ EXAMPLES = [
     {"type": "arrange", "sprites": [SPRITE, CIRCLE]},
     {"type": "imagine", "action": [0.5, 0.5, 0.9, 0.5]},
     {"type": "push", "action": [0.5, 0.5, 1, 0]},
+    {"type": "noise", "on": False},
     {"type": "look"},
     {"type": "redraw", "slot": 0, "latents": [0.0] * 8},
     {"type": "curiosity"},

@@ -43,7 +43,7 @@ class FakeSession(Session):
 
 
 def client(make_session=FakeSession, idle_seconds=60.0, host=HOST):
-    app = server.make_app(make_session, TOKEN, PORT, idle_seconds=idle_seconds)
+    app = server.make_app(make_session, TOKEN, idle_seconds=idle_seconds)
     return TestClient(app, base_url=f"http://{host}")
 
 
@@ -63,7 +63,11 @@ def test_the_page_needs_the_token():
     assert page.headers["x-content-type-options"] == "nosniff"
 
 
-@pytest.mark.parametrize("host", ["evil.example", f"evil.example:{PORT}", "127.0.0.1:1", f"0.0.0.0:{PORT}"])
+FOREIGN = ("evil.example", f"evil.example:{PORT}", f"0.0.0.0:{PORT}", f"127.0.0.1.evil.example:{PORT}", "127.0.0.2:80")
+FOREIGN += (f"localhost.evil.example:{PORT}", f"evil-localhost:{PORT}", "[::2]:8765", f"192.168.0.7:{PORT}")
+
+
+@pytest.mark.parametrize("host", FOREIGN)
 def test_another_host_is_refused(host):
     with client(host=host) as web:
         assert web.get(f"/?token={TOKEN}").status_code == 403
@@ -78,6 +82,29 @@ def test_another_origin_is_refused(origin):
     headers = {} if origin is None else {"origin": origin}
     with client() as web, pytest.raises(WebSocketDisconnect), web.websocket_connect(SOCKET, headers=headers):
         pass
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:9000", "localhost:1", f"localhost:{PORT}", "localhost", "[::1]:9000"])
+def test_a_tunnel_may_have_another_port(host):
+    """`ssh -L 9000:localhost:8765`: the browser says what is at its own end."""
+    with client(host=host) as web:
+        page = web.get(f"/?token={TOKEN}")
+        assert page.status_code == 200
+        assert f"connect-src 'self' ws://{host}" in page.headers["content-security-policy"]
+        path = SOCKET.replace(HOST, host)
+        with web.websocket_connect(path, headers={"host": host, "origin": f"http://{host}"}) as socket:
+            ready(socket)
+        for origin in ("http://evil.example", "http://127.0.0.1:1", f"https://{host}"):
+            with pytest.raises(WebSocketDisconnect):
+                web.websocket_connect(path, headers={"host": host, "origin": origin}).__enter__()
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:x", "127.0.0.1:123456", "localhost:80@evil.example", "127.0.0.1:80, a", ""]
+)
+def test_a_damaged_host_is_refused(host):
+    with client() as web:
+        assert web.get(f"/?token={TOKEN}", headers={"host": host}).status_code == 403
 
 
 def test_a_socket_needs_the_token():
@@ -109,7 +136,9 @@ def test_a_thousand_malformed_messages_leave_the_session_alive(monkeypatch):
         ready(socket)
         for number, text in enumerate(malformed(1000)):
             socket.send_bytes(text.encode()) if number % 10 == 0 else socket.send_text(text)
-            assert socket.receive_json()["type"] == "error"
+            refusal = socket.receive_json()
+            assert refusal["type"] == "error"
+            assert refusal["re"] is None
         socket.send_json({"type": "look", "id": 1})
         assert socket.receive_json() == {"type": "done", "re": 1}
 
@@ -124,6 +153,27 @@ def test_a_refusal_is_an_answer():
         ready(socket)
         socket.send_json({"type": "reset", "id": 5})
         assert socket.receive_json() == {"type": "error", "message": "not now", "re": 5}
+
+
+def test_a_refusal_says_which_question_it_answers(monkeypatch):
+    """Else the page would wait for ever: of the schema, of the rate, and of a full queue."""
+    with client() as web, web.websocket_connect(SOCKET, headers=ORIGIN) as socket:
+        ready(socket)
+        for number, wrong in enumerate(({"type": "agent", "name": "no name"}, {"type": "eval"}, {"type": "save"}), 1):
+            socket.send_json(wrong | {"id": number})
+            answer = socket.receive_json()
+            assert answer["re"] == number
+            assert answer["type"] == "error"
+        with monkeypatch.context() as patched:
+            patched.setattr(server.TokenBucket, "take", lambda self: False)
+            socket.send_json({"type": "look", "id": 7})
+            assert socket.receive_json()["re"] == 7
+        with monkeypatch.context() as patched:
+            patched.setattr("asyncio.Queue.full", lambda self: True)
+            socket.send_json({"type": "look", "id": 8})
+            assert socket.receive_json()["re"] == 8
+        socket.send_json({"type": "look", "id": 9})
+        assert socket.receive_json() == {"type": "done", "re": 9}
 
 
 def test_a_crash_is_said_and_the_session_restarts(capsys):

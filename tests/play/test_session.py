@@ -1,5 +1,6 @@
 """What a session does, in a tiny, untrained world; benchmarks/speed/play.py measures what is learnt."""
 
+import itertools
 import json
 
 import jax.numpy as jnp
@@ -14,7 +15,8 @@ from cobra_rl.play import inspection, protocol
 from cobra_rl.play.catalogue import AgentCatalogue, LoadedAgent
 from cobra_rl.play.session import Session
 from cobra_rl.play.stage import factors_of
-from cobra_rl.play.teach import judgement_of, reward_of, task_spec
+from cobra_rl.play.teach import judgement_of, reward_of, task_spec, thinned
+from cobra_rl.reporting.runs import read_runs
 from cobra_rl.runs.worlds import load_world
 from cobra_rl.spriteworld import Clustering, FarApart, FindGoal, NoReward, Spriteworld, Sum, env_spec
 from cobra_rl.spriteworld.source import python_source
@@ -70,6 +72,35 @@ def test_a_push_moves_what_it_clicks_and_can_be_undone(session):
     assert ask(session, type="push", action=[0.9, 0.9, 1, 1])["moved"] == -1
 
 
+def test_noise_can_be_switched_off(session):
+    told = ask(session, type="scene", task="goal_finding_new_shape", mode="train", variant="paper", seed=0)
+    assert told["noise"] == told["noise_of_rules"] == 0.05
+    ask(session, type="arrange", sprites=[SPRITE, CIRCLE])
+    places = {ask(session, type="push", action=ACTION)["scene"]["sprites"][0]["x"]}
+    ask(session, type="undo")
+    assert ask(session, type="push", action=ACTION)["scene"]["sprites"][0]["x"] not in places  # the same push
+    ask(session, type="undo")
+    told = ask(session, type="noise", on=False)
+    assert (told["noise"], told["noise_of_rules"]) == (0.0, 0.05)
+    for _ in range(2):
+        pushed = ask(session, type="push", action=ACTION)["scene"]["sprites"][0]
+        assert (pushed["x"], pushed["y"]) == (pytest.approx(0.625, abs=1e-3), pytest.approx(0.5, abs=1e-3))
+        ask(session, type="undo")
+    ask(session, type="teach", way="goal", practice="canvas", parts=[GOAL], resume=False)
+    assert session.learner.spec.motion_noise == 0.0  # practice is as noisy as the scene
+    assert ask(session, type="noise", on=True)["noise"] == 0.0  # by the rules of what is being taught
+    ask(session, type="teach", way="goal", practice="canvas", parts=[GOAL], resume=False)
+    assert session.learner.spec.motion_noise == 0.05
+
+
+def test_sliders_go_from_where_to_where_latents_go(session):
+    ranges = ask(session, type="look")["ranges"]
+    place = session.catalogue.world.vision.place
+    assert len(ranges) == session.catalogue.world.sizes.latents
+    assert ranges[place.first] == ranges[place.first + 1] == pytest.approx((-0.4 * place.units, 0.4 * place.units))
+    assert all(low < high for low, high in ranges)
+
+
 def test_the_same_seed_gives_the_same_scene(session):
     first = ask(session, type="fresh", seed=5)["sprites"]
     assert ask(session, type="fresh", seed=6)["sprites"] != first
@@ -97,7 +128,7 @@ def test_looking_inside(session):
         ask(session, type="act")
 
 
-def test_teaching_by_goal_saving_and_loading(session, tmp_path):
+def test_teaching_by_goal_saving_and_loading(session, tmp_path, monkeypatch):
     taught = ask(session, type="teach", way="goal", practice="canvas", parts=[GOAL], resume=False)
     assert taught["name"] == "taught"
     assert session.busy
@@ -118,10 +149,19 @@ def test_teaching_by_goal_saving_and_loading(session, tmp_path):
     assert 0.0 <= compared["taught"]["success"] <= 1.0
     name = f"saved-{tmp_path.name}"[:40]
     session.learner = kept
+    kept.curve.append((3, 0.9))
     saved = ask(session, type="save", name=name)
     assert f"run:{name}" in saved["agents"]
     with pytest.raises(ValueError, match="already"):
         ask(session, type="save", name=name)
+    (line,) = read_runs(session.catalogue.runs / name)
+    assert (line.far, line.good, line.state) == ("agent", "success 90.0%", "finished")
+    source = ask(session, type="source")["python"]
+    assert source.endswith('if __name__ == "__main__":\n    agent = cobra_rl.Agent.learn(task, steps=200)\n')
+    learnt = []
+    monkeypatch.setattr(cobra_rl.Agent, "learn", lambda env, steps: learnt.append((env, steps)))
+    exec(source, {"__name__": "__main__"})
+    assert learnt == [(kept.spec, 200)]
     agent = cobra_rl.Agent.load(saved["folder"])
     assert agent.act(np.zeros((64, 64, 3), np.uint8)).shape == (4,)
     assert agent.problem.environments()["test"] == session.learner.env
@@ -130,6 +170,39 @@ def test_teaching_by_goal_saving_and_loading(session, tmp_path):
     assert ask(loaded, type="act")["type"] == "acted"
     resumed = ask(loaded, type="teach", way="goal", practice="canvas", parts=[GOAL], resume=True)
     assert resumed["scene"]["expected_reward"] == pytest.approx(loaded.stage.expected_reward(loaded.stage.slots))
+
+
+def test_it_stops_once_it_has_learnt_and_goes_on_if_asked(session, monkeypatch):
+    monkeypatch.setattr("cobra_rl.play.session.PROGRESS_EVERY", 1e9)  # it tells nothing else
+    ask(session, type="teach", way="goal", practice="canvas", parts=[GOAL], resume=False)
+    learner = session.learner
+
+    def advance():
+        learner.count += 20
+        learner.end_episode(learner.count > 100)  # the first five fail
+
+    learner.advance = advance
+    told = None
+    while session.busy:
+        told = session.tick() or told
+    assert told["on"] is False
+    assert told["learnt_at"] == learner.count == 20 * (5 + 27)
+    assert told["recent"] == pytest.approx(0.9)
+    assert told["curve"][0] == (20, 0.0)
+    ask(session, type="learn", on=True)
+    for _ in range(5):
+        session.tick()
+    assert session.busy
+    assert session.progress()["learnt_at"] == 20 * (5 + 27)  # it is said once
+
+
+def test_a_curve_is_thinned_out_and_not_cut_off():
+    curve = [(n, n / 5000) for n in range(5000)]
+    sent = thinned(curve)
+    assert len(sent) == 300
+    assert (sent[0], sent[-1]) == (curve[0], curve[-1])
+    assert max(b[0] - a[0] for a, b in itertools.pairwise(sent)) < 20
+    assert thinned(curve[:200]) == curve[:200]
 
 
 def test_teaching_by_hand_and_by_showing(session):

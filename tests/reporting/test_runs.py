@@ -40,13 +40,17 @@ def runs(tmp_path) -> Path:
         make_run(tmp_path / name, {})
         (tmp_path / name / "run.json").write_text(content)
     shutil.copytree(agents_in("structured")["sorting"], tmp_path / "shipped")
+    taught = {"phase": "task", "problem": {"task": "my agent"}, "steps": None, "seed_count": 1}  # on the page
+    make_run(tmp_path / "taught", taught, log='{"step": 40, "success": 0.5}\n{"step": 90, "success": 0.9}\n')
     return tmp_path
 
 
 def test_every_run_has_its_line(runs):
     with locked(runs / "vision"):
         lines = {line.folder.name: line for line in read_runs(runs)}
-    assert len(lines) == 8
+    assert len(lines) == 9
+    assert lines["taught"][1:4] == ("my agent, 1 seed", "agent", "success 90.0%")
+    assert lines["taught"].state == "finished"
     vision = lines["vision"]
     assert (vision.what, vision.far, vision.good) == ("vision, seed 3", "50/200", "FG-ARI 0.812")
     assert vision.state == "running"

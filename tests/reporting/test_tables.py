@@ -5,7 +5,8 @@ import json
 import pytest
 
 from benchmarks.tools.markdown import task_row
-from cobra_rl.reporting.results import read_explore, read_suite, read_task, read_vision, results_of
+from cobra_rl.reporting.figures.style import caption
+from cobra_rl.reporting.results import read_explore, read_suite, read_task, read_vision, results_of, task_result
 from cobra_rl.reporting.tables import print_explore, print_result, print_suite, print_vision
 
 RESULTS = results_of("structured")
@@ -39,6 +40,18 @@ def test_a_result_is_printed_seed_by_seed(width, capsys):
     seeds = [f"{seed['steps_to_90']:,}" for seed in RECORD["seeds"]]
     for number in (*seeds, *published("sorting"), "random", "true"):
         assert number in text
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [{"task": "to the left", "specs": {}}, {"task": "sorting", "env": "mine.py:sorting"}, {"task": "stars"}],
+)
+def test_a_task_of_ones_own_has_no_variant(problem, width, capsys):
+    print_result(RECORD | {"problem": problem})
+    text = printed(capsys, width)
+    assert f"{problem['task']}, a task of your own" in " ".join(text.split())
+    assert "variant" not in text
+    assert "variant" not in caption("learning_curve", result=task_result(RECORD | {"problem": problem}), window=30)
 
 
 def test_seeds_that_never_got_there_are_counted(width, capsys):

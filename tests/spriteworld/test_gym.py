@@ -1,6 +1,9 @@
 """Gymnasium and dm_env adapters."""
 
 import dataclasses
+import importlib
+import subprocess
+import sys
 import unittest
 
 import gymnasium
@@ -170,6 +173,20 @@ class TestDmEnv(test_utils.EnvironmentTestMixin, unittest.TestCase):
 
     def make_object_under_test(self):
         return SpriteworldDm("goal_finding_new_shape", seed=1)
+
+
+def test_the_interfaces_are_reached_as_attributes():
+    """Also in a process that has imported neither of them."""
+    code = "from cobra_rl import spriteworld as s; print(s.dm.SpriteworldDm.__name__, s.gym.SpriteworldEnv.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["SpriteworldDm", "SpriteworldEnv"]
+
+
+def test_without_its_package_the_interface_of_dm_env_says_what_it_needs(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dm_env", None)
+    monkeypatch.delitem(sys.modules, "cobra_rl.spriteworld.dm")
+    with pytest.raises(ModuleNotFoundError, match=r"needs its package; in a clone, pip install -e '\.\[dm\]'"):
+        importlib.import_module("cobra_rl.spriteworld.dm")
 
 
 def test_dm_env_ends():

@@ -6,12 +6,12 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args, get_origin
 
 import tyro
 from tyro.extras import literal_type_from_choices
 
-from cobra_rl.bounds import Bounds, Output, T, check
+from cobra_rl.bounds import Bounds, LeftOut, Output, T, check
 from cobra_rl.parts import REGISTRY, PartConfig, config_of, load_part
 from cobra_rl.spriteworld.names import MODES, REWARDED, TASKS, VARIANTS
 
@@ -28,7 +28,7 @@ else:
 
 
 # An option that may be left out: help says what that means, and shows neither None nor a default.
-Maybe = Annotated[T | None, tyro.conf.DisallowNone, tyro.conf.arg(help_behavior_hint="")]
+Maybe = Annotated[T | None, LeftOut, tyro.conf.DisallowNone, tyro.conf.arg(help_behavior_hint="")]
 # A world by name or by folder. A folder is text, too: of a path, "./structured" and "structured" are the same.
 WorldOption = Annotated[
     str | None,
@@ -75,9 +75,30 @@ def parse_command(kind: type, name: str, words: list[str]) -> Any:
         args=words,
         default=default,
         config=(tyro.conf.OmitSubcommandPrefixes,),
+        registry=_TYPES,
     )
     check(command, lambda field: f"--{field.replace('_', '-')}")  # before any work is done
     return command
+
+
+_TYPES = tyro.constructors.ConstructorRegistry()
+
+
+@_TYPES.primitive_rule
+def _one_of(kind: tyro.constructors.PrimitiveTypeInfo) -> tyro.constructors.PrimitiveConstructorSpec | None:
+    """Read a `Maybe` of some words; tyro's own rule for it offers them in a random order, and None among them."""
+    options = [option for option in get_args(kind.type) if option is not type(None)]
+    if tyro.conf.DisallowNone not in kind.markers or [get_origin(option) for option in options] != [Literal]:
+        return None
+    words = get_args(options[0])
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=f"{{{','.join(words)}}}",
+        instance_from_str=lambda given: given[0],
+        is_instance=lambda value: value is None or value in words,
+        str_from_instance=lambda value: [str(value)],
+        choices=words,
+    )
 
 
 def choose_parts(config: T, words: list[str]) -> tuple[T, list[str]]:

@@ -35,7 +35,9 @@ class Play:
             from cobra_rl.play.catalogue import AgentCatalogue, GivenRun
             from cobra_rl.play.server import serve
         except ImportError as error:
-            raise ValueError(f"`cobra play` needs its extra: pip install 'cobra-rl[play]' ({error}).") from error
+            raise ValueError(
+                f"`cobra play` needs its extra: in a clone, pip install -e '.[play]' ({error})."
+            ) from error
         given = {}
         if self.run_folder is None and self.env is not None:
             raise ValueError("--env goes with --run.")

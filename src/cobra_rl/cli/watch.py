@@ -13,6 +13,8 @@ from cobra_rl.environments import load_environment
 from cobra_rl.reporting.films import film_random, film_suite, save_gif, watch
 from cobra_rl.runs.agent import Agent
 from cobra_rl.runs.load import TrainedAgent, load_agent
+from cobra_rl.runs.settings import task_settings
+from cobra_rl.runs.worlds import DEFAULT_WORLD, find_world, name_of_world, world_sha256
 from cobra_rl.spriteworld import make
 
 MOST_PIXELS = 300_000_000  # most pixels of a film: about a gigabyte of memory
@@ -40,17 +42,28 @@ class Watch:
     env: Maybe[str] = None  # The environment of the run, given again, as module:name or file.py:name.
     frames: Frames = 60  # Number of frames; when an episode ends, the next begins.
     seed: Seed = 0  # Random seed; the same seed writes the same film.
-    out: Maybe[Film] = None  # Output file. Default: runs/watch/TASK-MODE.gif.
+    out: Maybe[Film] = None  # Output file. Default: runs/watch/TASK[-WORLD]-MODE.gif.
 
     def run(self) -> None:
         """Film, and print the path of the film."""
         agent = self._agent()
-        path = self.out or Path("runs", "watch", f"{agent.name}-{self.mode}.gif")
+        path = self.out or self._film_of(agent)
         env = agent.problem.environments()[self.mode]
         with working("filming", self.frames) as tell:
             frames = watch(agent, env, self.frames, seed=self.seed, size=192, progress=lambda done, _: tell(done))
         save_gif(frames, path, fps=3.0)
         print(f"Film: {path}")
+
+    def _film_of(self, agent: TrainedAgent) -> Path:
+        """Return the file of the film; its name has that of the world, or of its sha256, unless it is the default."""
+        if self.run_folder is None:
+            sha256 = world_sha256(find_world(self.world))
+        else:
+            used = task_settings(self.run_folder, self.env).world
+            sha256 = "" if used is None else used.sha256  # an agent may use no world
+        world = name_of_world(sha256) or sha256[:8]
+        parts = (agent.name, *([world] if world not in ("", DEFAULT_WORLD) else []), self.mode)
+        return Path("runs", "watch", f"{'-'.join(parts)}.gif")
 
     def _agent(self) -> TrainedAgent:
         """Load the agent."""

@@ -20,7 +20,7 @@ os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 try:
     import ray.exceptions
 except ModuleNotFoundError as missing:
-    raise ModuleNotFoundError("--runtime ray needs Ray; install it with pip install 'cobra-rl[ray]'.") from missing
+    raise ModuleNotFoundError("--runtime ray needs Ray; in a clone, pip install -e '.[ray]' installs it.") from missing
 
 REACHABLE = 5.0  # seconds in which a cluster must answer
 

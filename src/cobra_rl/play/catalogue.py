@@ -1,5 +1,6 @@
 """What all sessions share: the world, and the agents that a page may choose, by name."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from cobra_rl.runs.agent import Agent
 from cobra_rl.runs.load import is_world, load_agent
 from cobra_rl.runs.settings import task_settings
 from cobra_rl.runs.worlds import agents_in, find_world, world_sha256
-from cobra_rl.spriteworld import Spriteworld
+from cobra_rl.spriteworld import Spriteworld, make
 
 
 class GivenRun(NamedTuple):
@@ -51,6 +52,16 @@ class AgentCatalogue:
     world_folder: Path | str | None = None  # or its name; None: the default world
     runs: Path = Path("runs", "play")  # where agents are saved, and found by name
     given: Mapping[str, GivenRun] = field(default_factory=dict)  # further runs, by name
+
+    @functools.cached_property
+    def latent_ranges(self) -> list[tuple[float, float]]:
+        """From where to where each latent goes in scenes of the kind that the world has learnt from."""
+        from cobra_rl.play import inspection  # which imports this module
+
+        env = make("exploration")
+        keys = jax.random.split(jax.random.key(0), inspection.TYPICAL_SCENES)
+        images = (inspection.draw_scene(env.reset(key)[0].sprites, self.world.sizes.image) for key in keys)
+        return inspection.latent_ranges(self.world, images)
 
     def agents(self) -> dict[str, GivenRun]:
         """Return the agents that the page may choose, by name: of the world, in `runs`, and given at the start."""

@@ -6,7 +6,7 @@ top.
 """
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -18,6 +18,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 from cobra_rl.agents.cobra import CobraParams, choose
 from cobra_rl.agents.contract import Params, Policy
 from cobra_rl.models.planner import Choice
+from cobra_rl.models.vision import is_empty
 from cobra_rl.models.world import WorldModel
 from cobra_rl.play.catalogue import RewardHead
 from cobra_rl.spriteworld.actions import select_move
@@ -25,7 +26,10 @@ from cobra_rl.spriteworld.renderer import draw
 
 MAP_SIDE = 24  # G
 CURIOSITY_MOTIONS = ((0.9, 0.9), (0.9, 0.1), (0.1, 0.9), (0.1, 0.1))  # motions that curiosity is averaged over
-LATENT_RANGE = 3.0  # latents are shown from -LATENT_RANGE to LATENT_RANGE
+LATENT_RANGE = 3.0  # latents of which nothing is known are shown from -LATENT_RANGE to LATENT_RANGE
+TYPICAL_SCENES = 16  # scenes in which the usual values of latents are looked up
+LEAST_SPAN = 1.0  # of a slider, also for a latent that is the same in all scenes
+PLACES_SHOWN = (0.1, 0.9)  # where a slider may put a slot's object, in frame coordinates: all of it stays in the frame
 
 SceneSlots = Float[Array, "K M"]
 
@@ -59,6 +63,20 @@ def decode_scene(
     """Decode slots: the scene, and each slot's own picture, where it is seen."""
     image, components, masks = (np.asarray(part)[0] for part in world.decode(slots[None]))
     return to_bytes(image), to_bytes(components * masks[..., None])
+
+
+def latent_ranges(world: WorldModel, images: Iterable[UInt8[Array, "H W 3"]]) -> list[tuple[float, float]]:
+    """Tell for each latent from where to where it goes in some scenes; those of a place stay in the frame."""
+    slots = np.concatenate([np.asarray(world.encode(image[None])[0]) for image in images])
+    seen = slots[~np.asarray(is_empty(jnp.asarray(slots)))]
+    if not len(seen):
+        return [(-LATENT_RANGE, LATENT_RANGE)] * slots.shape[1]
+    low, high = np.percentile(seen, (1, 99), axis=0)
+    wider = np.maximum(LEAST_SPAN - (high - low), 0.0) / 2.0
+    ranges = np.stack([low - wider, high + wider], axis=1)
+    if (place := world.vision.place) is not None:
+        ranges[place.indices] = (np.array(PLACES_SHOWN) - 0.5) * place.units
+    return [tuple(row) for row in rounded(ranges, 2)]
 
 
 def curiosity_map(world: WorldModel, slots: SceneSlots) -> Float[np.ndarray, "G G"]:

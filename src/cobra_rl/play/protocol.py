@@ -1,7 +1,7 @@
 """The messages that a page may send: a schema, and the check of a message against it.
 
 A message is a JSON object with a `type`, an optional `id` that the answer repeats as `re`, and exactly the fields that
-`SCHEMA` lists for its type. Whatever else arrives is refused in one sentence.
+`SCHEMA` lists for its type. Whatever else arrives is refused in one sentence, which repeats a valid `id` as well.
 """
 
 import json
@@ -18,7 +18,11 @@ COLOURS = ("any", "red", "yellow", "green", "blue", "purple")  # as `spriteworld
 
 
 class Refused(ValueError):
-    """A message that the schema does not allow."""
+    """A message that is not allowed; `identity` is its id, where it has one, so that its sender learns of the end."""
+
+    def __init__(self, sentence: str, identity: int | None = None):
+        super().__init__(sentence)
+        self.identity = identity
 
 
 def one_of(*names: str) -> Any:
@@ -53,6 +57,7 @@ SCHEMA: dict[str, Mapping[str, Any]] = {  # the fields of each type of message, 
     "arrange": {"sprites": list_of(_sprite, 1, MOST_SPRITES)},
     "imagine": {"action": _action},
     "push": {"action": _action},
+    "noise": {"on": bool},
     "look": {},
     "redraw": {"slot": Annotated[int, Bounds(0, 63)], "latents": list_of(Annotated[float, Bounds(-10, 10)], 1, 64)},
     "curiosity": {},
@@ -86,11 +91,13 @@ def read(raw: str | bytes) -> dict[str, Any]:
     if not isinstance(message, dict):
         raise Refused("A message must be a JSON object.")
     kind = message.pop("type", None)
-    identity = message.pop("id", None)
-    if not isinstance(kind, str) or kind not in SCHEMA:
-        raise Refused("A message must have a known type.")
+    identity = None
     try:
-        fields = conform(SCHEMA[kind], message, f"The message {kind!r}")
-        return fields | {"type": kind, "id": conform(_id | None, identity, "The id of a message")}
+        identity = conform(_id | None, message.pop("id", None), "The id of a message")
+        if not isinstance(kind, str) or kind not in SCHEMA:
+            raise Refused("A message must have a known type.", identity)
+        return conform(SCHEMA[kind], message, f"The message {kind!r}") | {"type": kind, "id": identity}
+    except Refused:
+        raise
     except ValueError as error:
-        raise Refused(str(error)) from None
+        raise Refused(str(error), identity) from None

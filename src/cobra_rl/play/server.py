@@ -1,11 +1,12 @@
 """The web: a page and a WebSocket on the loopback interface, for whoever has the token. The only file that knows it.
 
-Each page has a session of its own. Host and Origin must be ours, so that no other site reaches it through the browser;
-messages are checked against the schema and limited in size and rate.
+Each page has a session of its own. Host and Origin must be the same and of the loopback interface, so that no other
+site reaches it through the browser; messages are checked against the schema and limited in size and rate.
 """
 
 import asyncio
 import contextlib
+import re
 import secrets
 import socket
 import time
@@ -30,9 +31,13 @@ from cobra_rl.play.worker import IDLE_SECONDS, SendAnswer, Worker
 
 STATIC = Path(__file__).parent / "static"
 HOST = "127.0.0.1"
+LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?")  # with any port: a tunnel may have another
 MOST_SESSIONS = 8
 RATE = 200.0  # messages a second of one page
 BURST = 400.0  # messages at once
+FOREIGN = (
+    "This page is for the machine that it runs on; open it at 127.0.0.1 or localhost, or through a tunnel to there."
+)
 GONE = contextlib.suppress(WebSocketDisconnect, RuntimeError)  # for what is sent to a page that may be gone
 HEADERS = {
     "Cache-Control": "no-store",
@@ -64,11 +69,13 @@ class TokenBucket:
 
 
 class OwnSiteOnly:
-    """Refuses requests that are meant for another host or come from another site, and adds headers to answers."""
+    """Refuses requests that are meant for another host or come from another site, and adds headers to answers.
 
-    def __init__(self, app: ASGIApp, port: int):
+    The loopback interface is ours at any port, for a tunnel (`ssh -L 9000:localhost:8765`) has its own.
+    """
+
+    def __init__(self, app: ASGIApp):
         self.app = app
-        self.hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on if it is ours."""
@@ -78,19 +85,20 @@ class OwnSiteOnly:
         host = headers.get("host", "")
         origin = headers.get("origin")
         is_socket = scope["type"] == "websocket"  # for which browsers always name the origin
-        policy = CONTENT_POLICY.format(host=host if host in self.hosts else HOST)
+        is_ours = LOOPBACK.fullmatch(host) is not None
+        policy = CONTENT_POLICY.format(host=host if is_ours else HOST)
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS | {"Content-Security-Policy": policy})
             await send(message)
 
-        if host in self.hosts and (origin == f"http://{host}" or (origin is None and not is_socket)):
+        if is_ours and (origin == f"http://{host}" or (origin is None and not is_socket)):
             await self.app(scope, receive, send_with_headers)
         elif is_socket:
             await send({"type": "websocket.close", "code": 1008})
         else:
-            await PlainTextResponse("This page is for its own host only.", 403)(scope, receive, send_with_headers)
+            await PlainTextResponse(FOREIGN, 403)(scope, receive, send_with_headers)
 
 
 @dataclass
@@ -144,23 +152,22 @@ class Pages:
         """Hand the page's messages to its session; what is not allowed is answered at once."""
         bucket = TokenBucket()
         while (received := await websocket.receive())["type"] == "websocket.receive":
+            within_rate = bucket.take()
             try:
-                if not bucket.take():
-                    raise protocol.Refused("Too many messages at once; the rest is ignored.")
-                worker.put(protocol.read(received.get("text") or received.get("bytes") or ""))
+                message = protocol.read(received.get("text") or received.get("bytes") or "")
+                if not within_rate:
+                    raise protocol.Refused("Too many messages at once; the rest is ignored.", message["id"])
+                worker.put(message)
             except protocol.Refused as refused:
-                await send({"type": "error", "message": str(refused)})
+                await send({"type": "error", "message": str(refused), "re": refused.identity})
 
 
-def make_app(
-    make_session: Callable[[], Session], token: str, port: int, *, idle_seconds: float = IDLE_SECONDS
-) -> ASGIApp:
+def make_app(make_session: Callable[[], Session], token: str, *, idle_seconds: float = IDLE_SECONDS) -> ASGIApp:
     """Build the application.
 
     Args:
         make_session: Makes the session of a page, in its thread.
         token: Opens the page and its socket.
-        port: The port at which it will be reached.
         idle_seconds: A session that gets no message for so long ends.
     """
     pages = Pages(make_session, token, idle_seconds)
@@ -169,7 +176,7 @@ def make_app(
         WebSocketRoute("/socket", pages.socket),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
-    return OwnSiteOnly(Starlette(routes=routes), port)
+    return OwnSiteOnly(Starlette(routes=routes))
 
 
 def serve(catalogue: AgentCatalogue, port: int, ready: Callable[[str], None]) -> None:
@@ -190,7 +197,7 @@ def serve(catalogue: AgentCatalogue, port: int, ready: Callable[[str], None]) ->
         listener.listen()
         port = listener.getsockname()[1]
         config = uvicorn.Config(
-            make_app(lambda: Session(catalogue), token, port),
+            make_app(lambda: Session(catalogue), token),
             log_level="warning", ws="websockets-sansio", ws_max_size=2**20, lifespan="off",
             timeout_graceful_shutdown=2, server_header=False,
         )  # fmt: skip

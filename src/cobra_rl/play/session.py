@@ -3,6 +3,7 @@
 `handle` answers a message that `protocol.read` let through; `tick` learns for a moment, whenever nothing is asked for.
 """
 
+import dataclasses
 import time
 from collections.abc import Iterator
 
@@ -10,9 +11,8 @@ from cobra_rl.models.reward import Reward
 from cobra_rl.play import inspection
 from cobra_rl.play.catalogue import AgentCatalogue, LoadedAgent
 from cobra_rl.play.stage import Answer, SceneStage, factors_of
-from cobra_rl.play.teach import GoalLearner, JudgedLearner, judgement_of, task_spec
+from cobra_rl.play.teach import GoalLearner, JudgedLearner, judgement_of, task_spec, thinned
 from cobra_rl.spriteworld import EnvSpec, NoReward
-from cobra_rl.spriteworld.source import python_source
 from cobra_rl.spriteworld.sprites import SHAPES, VERTICES
 
 PROGRESS_EVERY = 0.15  # seconds between two messages about learning
@@ -41,8 +41,11 @@ class Session:
     def tick(self) -> Answer | None:
         """Learn for a moment; return what there is to tell of it, now and then."""
         assert isinstance(self.learner, GoalLearner)
+        has_learnt = self.learner.learnt_at is not None
         self.learner.advance()
-        if time.monotonic() - self._last_progress < PROGRESS_EVERY:
+        if self.learner.learnt_at is not None and not has_learnt:
+            self.learning = False  # until somebody wants it to go on
+        elif time.monotonic() - self._last_progress < PROGRESS_EVERY:
             return None
         self._last_progress = time.monotonic()
         return self.progress()
@@ -61,7 +64,6 @@ class Session:
             "slots": world.sizes.slots,
             "size": world.sizes.image,
             "latents": world.vision.latent_names,
-            "slider": inspection.LATENT_RANGE,
             "outlines": {name: VERTICES[index].round(4).tolist() for index, name in enumerate(SHAPES)},
             "agents": list(self.catalogue.agents()),
             "scene": self.stage.scene(),
@@ -74,7 +76,7 @@ class Session:
             "looking at a scene": lambda: self.stage.scene(),
             "imagining a push": lambda: self.stage.on_imagine(action),
             "pushing a sprite": lambda: (self.stage.on_push(action), self.stage.on_undo()),
-            "taking a scene apart": lambda: self.stage.on_look(),
+            "taking a scene apart": lambda: self.on_look(),
             "redrawing a slot": lambda: self.stage.on_redraw(0, self.stage.slots[0].tolist()),
             "being curious": lambda: (self.stage.on_curiosity(), self.stage.on_proposals()),
         }
@@ -92,6 +94,10 @@ class Session:
             self.stage.enter(self._loaded.env, seed=0)
         return {"type": "agent", "name": name, "max_steps": self.stage.env.max_steps, "scene": self.stage.scene()}
 
+    def on_look(self) -> Answer:
+        """Tell what the agent sees, and from where to where its latents go."""
+        return self.stage.on_look() | {"ranges": self.catalogue.latent_ranges}
+
     def on_act(self) -> Answer:
         """Let the agent do what it thinks best, and tell what it considered."""
         action, considered = self.stage.plan()
@@ -102,7 +108,10 @@ class Session:
         if way == "goal" and not parts:
             raise ValueError("Say first what is wanted: put a goal on the canvas, or add a rule.")
         wanted = parts if way == "goal" else []
-        spec = task_spec(wanted, practice, self.stage.factors, chosen=self.stage.suite_env.spec)
+        chosen = self.stage.suite_env.spec
+        if not self.stage.noisy:
+            chosen = dataclasses.replace(chosen, motion_noise=0.0)
+        spec = task_spec(wanted, practice, self.stage.factors, chosen=chosen)
         head = self.stage.reward_head if resume else None
         return self._begin(way, spec, head and head.predictor)
 
@@ -134,7 +143,7 @@ class Session:
     def on_compare(self) -> Answer:
         """Let the agent and the one put aside play the same scenes, and tell what each expects of the present one."""
         if self.kept is None:
-            raise ValueError("Put an agent aside first, to compare with.")
+            raise ValueError("There is no agent to compare with yet; keep one and teach another.")
         return {"type": "compared", "kept": self._summary(self.kept), "taught": self._summary(self._required_learner())}
 
     def on_save(self, name: str) -> Answer:
@@ -144,8 +153,8 @@ class Session:
         return {"type": "saved", "name": name, "folder": str(folder), "agents": list(self.catalogue.agents())}
 
     def on_source(self) -> Answer:
-        """Write the task as Python."""
-        return {"type": "source", "python": python_source(self._required_learner().spec)}
+        """Write the task as Python, and how it is learnt."""
+        return {"type": "source", "python": self._required_learner().python()}
 
     def progress(self) -> Answer:
         """Tell how learning gets on."""
@@ -156,7 +165,7 @@ class Session:
             "way": self.way,
             "on": self.learning,
             "count": learner.count,
-            "curve": learner.curve[-400:],
+            "curve": thinned(learner.curve),
             "expected_reward": reward,
             "judgement": None if reward is None else judgement_of(reward),
         }
@@ -165,6 +174,7 @@ class Session:
         return answer | {
             "episodes": len(learner.successes),
             "recent": learner.recent_success,
+            "learnt_at": learner.learnt_at,
             "action": learner.action,
             "trying": factors_of(learner.scene.sprites),
         }
@@ -176,7 +186,7 @@ class Session:
     def _summary(self, learner: GoalLearner | JudgedLearner) -> Answer:
         reward = float(inspection.expected_reward(learner.reward_head, self.stage.slots))
         scores = {} if isinstance(learner.spec.task, NoReward) else learner.scores(seed=7)
-        return {"count": learner.count, "curve": learner.curve, "expected_reward": reward} | scores
+        return {"count": learner.count, "curve": thinned(learner.curve), "expected_reward": reward} | scores
 
     def _begin(self, way: str, spec: EnvSpec, predictor: Reward | None = None) -> Answer:
         self._lessons += 1

@@ -35,6 +35,7 @@ class SceneStage:
         self._current_agent = current_agent
         self.env = make("exploration")
         self.suite_env = self.env  # of the suite, the one that was last chosen
+        self.noisy = True  # whether motion is as noisy as the rules of the environment say
         self._keys = inspection.fresh_keys(jax.random.key(0))
         self._history: list[list[Factors]] = []
         self._show(self._fresh_factors(jax.random.key(0)))
@@ -45,6 +46,11 @@ class SceneStage:
         """The world model of the agent that is chosen."""
         agent = self._current_agent()
         return self._world if agent is None else agent.world
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of the motion noise along an axis, in frame widths."""
+        return self.env.spec.motion_noise if self.noisy else 0.0
 
     @property
     def slots(self) -> inspection.SceneSlots:
@@ -74,6 +80,8 @@ class SceneStage:
             "reward": None if isinstance(self.env.spec.task, NoReward) else float(reward),
             "goals": [[goal.x, goal.y, goal.radius, [round(255 * c) for c in goal.rgb]] for goal in self.env.goals],
             "undo": len(self._history),
+            "noise": self.noise,
+            "noise_of_rules": self.env.spec.motion_noise,
             "expected_reward": self.expected_reward(self.slots),
             "picture": inspection.to_base64(inspection.decode_scene(self.world, self.slots)[0]),
         }
@@ -133,9 +141,7 @@ class SceneStage:
     def on_push(self, action: list[float]) -> Answer:
         """Push, and tell what was imagined beside what happened."""
         imagined = inspection.imagine_push(self.world, self.slots, jnp.asarray(action))
-        after, moved = inspection.push_sprite(
-            next(self._keys), self.sprites, jnp.asarray(action), noise=self.env.spec.motion_noise
-        )
+        after, moved = inspection.push_sprite(next(self._keys), self.sprites, jnp.asarray(action), noise=self.noise)
         moved = int(moved)
         place = dict(zip("xy", inspection.rounded(np.asarray(after.position)[moved], 4), strict=True))
         before = self.factors
@@ -152,6 +158,11 @@ class SceneStage:
             "error": float(imagined.error),
             "true_error": float(np.sum((np.asarray(imagined.image) - truth / 255.0) ** 2)),  # ||V_dec(z) - x||^2
         }
+
+    def on_noise(self, on: bool) -> Answer:
+        """Let motion be as noisy as the rules say, or not at all."""
+        self.noisy = on
+        return self.scene()
 
     def on_look(self) -> Answer:
         """Tell what the agent sees: masks, each slot's own picture, latents."""

@@ -5,6 +5,7 @@ judges scenes from 1 (bad) to 5 (as wanted), and the judgement is the reward of 
 """
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,13 @@ from cobra_rl.agents.cobra import Cobra, CobraState
 from cobra_rl.collect.transition import Transition
 from cobra_rl.config import COBRA
 from cobra_rl.environments import Problem
-from cobra_rl.evaluation.task import SIDE_BY_SIDE, WINDOW, play_episodes
+from cobra_rl.evaluation.task import SIDE_BY_SIDE, WINDOW, play_episodes, reaches_criterion
 from cobra_rl.models.reward import Reward
 from cobra_rl.models.world import WorldModel
 from cobra_rl.play.catalogue import LoadedAgent, RewardHead
 from cobra_rl.play.inspection import SceneSlots, fresh_keys, plan
 from cobra_rl.runs.agent import Agent
+from cobra_rl.runs.log import LOG
 from cobra_rl.spriteworld import (
     MODES,
     Clustering,
@@ -37,7 +39,9 @@ from cobra_rl.spriteworld import (
     Sum,
     hue_range,
 )
+from cobra_rl.spriteworld.source import python_source
 from cobra_rl.spriteworld.tasks import Task
+from cobra_rl.storage.files import write_atomically
 
 TEACHING = dataclasses.replace(COBRA["laptop"], memory=4000)
 BEST_REWARD = 3.0  # of a scene that is judged 5: as goals reward
@@ -49,6 +53,8 @@ MAX_STEPS = 20  # of an episode with one part; each further part adds ten
 HUE_SPREAD = 0.03  # practice sprites differ this much from the canvas's: less than the ranges that colours' names have
 SEVERAL_MULTIPLIER = 20.0  # of each part of several, as in the suite's sorting
 SEVERAL_BONUS = 5.0
+MIN_STEPS = 200  # of learning a task again, in Python
+CURVE_POINTS = 300  # of a learning curve: more than a screen shows
 Part = Mapping[str, Any]  # as protocol.SCHEMA has it
 
 
@@ -71,6 +77,13 @@ def task_spec(
     return EnvSpec("my_task", scenes, task, max_steps=steps, motion_noise=chosen.motion_noise)
 
 
+def thinned(curve: Sequence[tuple[int, float]], most: int = CURVE_POINTS) -> list[tuple[int, float]]:
+    """Leave points out of a curve, evenly, until it has few enough to be sent; the first and the last one stay."""
+    if len(curve) <= most:
+        return list(curve)
+    return [curve[round(place)] for place in np.linspace(0, len(curve) - 1, most)]
+
+
 def reward_of(judgement: float) -> float:
     """Return the reward that a judgement from 1 to 5 stands for."""
     return BEST_REWARD + REWARD_PER_POINT * (judgement - 5.0)
@@ -85,6 +98,7 @@ class PageLearner:
     """What both ways of teaching have in common: a world, a spec, an agent, and how it got on."""
 
     state: CobraState  # of the agent; learning uses it up
+    measure = "judgement"  # what the curve is of, in the log of a saved agent
 
     def __init__(self, world: WorldModel, spec: EnvSpec):
         self.world = world
@@ -111,16 +125,24 @@ class PageLearner:
         results = play_episodes(agent.policy, agent.params, self.env, episodes=SIDE_BY_SIDE, seed=seed)
         return {"success": float(results.success.mean()), "reward": float(results.reward.mean())}
 
+    def python(self) -> str:
+        """Write the task as a Python file that defines it and, if it is run, learns it."""
+        return f"{python_source(self.spec)}\n# A person judged the scenes: the task itself rewards nothing.\n"
+
     def save(self, folder: Path, world_folder: Path | str | None) -> None:
-        """Save the agent as a run folder, with its task as data, and as `task.py` to be read."""
+        """Save the agent as a run folder, with its task as data, as `task.py` to be read, and with its curve as log."""
         if folder.exists():
             raise ValueError(f"There is a run {folder.name!r} already; choose another name.")
         problem = Problem(folder.name).with_data(dict.fromkeys(MODES, self.env))
         Agent(self.world, self.state.predictor, TEACHING, problem, world_folder).save(folder)
+        lines = (json.dumps({"step": count, self.measure: value}) + "\n" for count, value in self.curve)
+        write_atomically(folder / "seed0" / LOG, "".join(lines).encode())
 
 
 class GoalLearner(PageLearner):
     """It is told its reward by a task."""
+
+    measure = "success"  # as in the log of `cobra solve`: the share of the latest episodes
 
     def __init__(self, world: WorldModel, spec: EnvSpec, seed: int, *, predictor: Reward | None = None):
         super().__init__(world, spec)
@@ -128,6 +150,7 @@ class GoalLearner(PageLearner):
         self.state = _resumed(self.cobra.agent_of(playing, 0), predictor)
         self.playing = playing._replace(agent=jax.tree.map(lambda leaf: leaf[None], self.state))
         self.successes: list[bool] = []
+        self.learnt_at: int | None = None  # rewarded steps after which 27 of 30 episodes had succeeded
         self.action: list[float] | None = None  # the latest
 
     def advance(self) -> None:
@@ -138,8 +161,20 @@ class GoalLearner(PageLearner):
         self.action = action.tolist()
         self.count += 1
         if done:
-            self.successes.append(bool(success))
-            self.curve.append((self.count, self.recent_success))
+            self.end_episode(bool(success))
+
+    def end_episode(self, success: bool) -> None:
+        """Note how an episode ended, and whether that was enough to say that it has learnt."""
+        self.successes.append(success)
+        self.curve.append((self.count, self.recent_success))
+        if self.learnt_at is None and reaches_criterion(self.successes):
+            self.learnt_at = self.count
+
+    def python(self) -> str:
+        """Write the task as a Python file that defines it and, if it is run, learns it in as many steps as here."""
+        steps = max(MIN_STEPS, -(-(self.learnt_at or self.count) // 100) * 100)
+        learn = f"agent = cobra_rl.Agent.learn(task, steps={steps})"
+        return f'import cobra_rl\n{python_source(self.spec)}\nif __name__ == "__main__":\n    {learn}\n'
 
     @property
     def scene(self) -> EnvState:

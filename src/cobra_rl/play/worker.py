@@ -32,7 +32,7 @@ class Worker:
         """Hand over a message; raise `Refused` if too many wait."""
         self._last_message = time.monotonic()
         if self._messages.full():
-            raise Refused("Too many questions wait for an answer; this one is ignored.")
+            raise Refused("Too many questions wait for an answer; this one is ignored.", message["id"])
         self._messages.put_nowait(message)
 
     async def run(self) -> None:

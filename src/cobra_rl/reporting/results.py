@@ -163,11 +163,18 @@ class TaskResult(Checked):
     seeds: tuple[SeedResult, ...]
     agent: str = "cobra"  # COBRA, one of `BASELINES`, or an agent of the user's own
     replay_ratio: NonNegative = 0.0  # of a baseline: transitions drawn for learning per environment step
+    is_own: bool = False  # the task is a user's own, whose rules are neither the paper's nor those of the package
 
     @property
     def title(self) -> str:
         """The readable name of the task."""
-        return SUITE[self.task].title if self.task in SUITE else self.task.replace("_", " ")
+        known = self.task in SUITE and not self.is_own
+        return SUITE[self.task].title if known else self.task.replace("_", " ")
+
+    @property
+    def rules(self) -> str:
+        """The readable name of the rules; of a task of a user's own, that it is one."""
+        return "a task of your own" if self.is_own else f"{self.variant} variant"
 
     def success(self, mode: str) -> Summary:
         """Summarise the success of greedy episodes over seeds, in mode "train" or "test"."""
@@ -304,6 +311,7 @@ def task_result(record: Record | TaskResult, source: str = "") -> TaskResult:
         seeds=tuple(_seed_result(seed) for seed in record["seeds"]),
         agent=short_name(record.get("agent") or config.get("agent", "cobra")),  # version 0.2: in the configuration
         replay_ratio=config.get("replay_ratio", 0.0),
+        is_own=bool(problem.get("env") or problem.get("specs")) or problem["task"] not in SUITE,
     )
 
 

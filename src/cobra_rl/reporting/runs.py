@@ -93,7 +93,7 @@ def _how_far(folder: Path, settings: Mapping[str, Any], running: bool) -> tuple[
         done = _steps(folder, running)
         total = settings["config"]["steps"]
         return f"{done:,}/{total:,}", done >= total
-    if "steps" not in settings:  # a saved agent
+    if settings.get("steps") is None:  # a saved agent
         return "agent", True
     first = settings.get("first_seed", 0)
     seeds = range(first, first + settings.get("seed_count", 1))

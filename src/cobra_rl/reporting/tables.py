@@ -80,7 +80,7 @@ def print_result(result: Record | TaskResult) -> None:
     soon = (*(SOON if result.learnt else ()), *((KEPT,) if result.checked else ()))
     heads = [metric.heading for name, metric in TASK.items() if name in soon or name not in (*SOON, KEPT)]
     broken = (head.replace(", ", ",\n").replace(" to", "\nto") for head in heads)
-    table = _table(f"{result.title}, {result.variant} variant", "", *broken)
+    table = _table(f"{result.title}, {result.rules}", "", *broken)
     for seed in result.seeds:
         successes = (share(seed.success[mode]) for mode in MODES)
         table.add_row(f"seed {seed.seed}", *successes, *(count(getattr(seed, name)) for name in soon))

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from cobra_rl.config import COBRA, CobraConfig
 from cobra_rl.environments import Problem, as_environments
 from cobra_rl.models.reward import Reward
 from cobra_rl.models.world import WorldModel
+from cobra_rl.parts import PartConfig, name_of, short_name
 from cobra_rl.runs.folder import open_run
 from cobra_rl.runs.settings import TASK_FILE, TaskSettings, WorldUsed, task_settings, world_of
-from cobra_rl.runs.worlds import agents_in, find_world, home_of, load_model, load_world, world_record
+from cobra_rl.runs.worlds import DEFAULT_WORLD, agents_in, find_world, home_of, load_model, load_world, world_record
 from cobra_rl.spriteworld.env import Spriteworld
 from cobra_rl.spriteworld.source import python_source
 from cobra_rl.storage.files import write_atomically
@@ -55,6 +57,12 @@ class Agent:
         self.config = config
         self.world_folder = world_folder
         self._key = jax.random.key(0)  # random key of `act`
+
+    def __repr__(self) -> str:
+        folder = Path(DEFAULT_WORLD if self.world_folder is None else self.world_folder)
+        world = folder.parent.name if folder.name == "world" else folder.name
+        parts = f"reward={_called(self.config.reward)!r}, planner={_called(self.config.planner)!r}"
+        return f"Agent({self.name!r}, world={world!r}, {parts})"
 
     @property
     def policy(self) -> Policy:
@@ -218,7 +226,8 @@ class Agent:
             folder: For log, checkpoints and result.json, as by `cobra solve`; by default a temporary one. The same
                 call resumes a run that was stopped there. An EnvSpec whose parts are Spriteworld's own is kept there
                 too, for `cobra watch --run` and `cobra evaluate`; other environments made in Python they cannot find.
-            final: The number of greedy episodes in each mode that score the agent, in result.json.
+            final: The number of greedy episodes in each mode that score the agent, in result.json; without a folder
+                there is none, so that nothing is scored.
             name: The name of the task, by default that of the EnvSpec.
             report: Shows the finished run, with the arguments result, folder, agent, envs; `cobra_rl.report_run` draws
                 its learning curve and films its agent.
@@ -255,13 +264,22 @@ class Agent:
             )
             with run.lock():  # not the folder of another run
                 _write_source(place, problem)
-            result = run.solve()
+                if folder is None:  # nobody will see scores, which take longer than to learn a few hundred steps
+                    run.train(run.seeds)
+            result = run.solve() if folder is not None else None
             agent = cls.load(place, seed, world)
             if report is not None:
                 report(result, place, agent, envs)
             if folder is None:
                 agent.world_folder = world
         return agent
+
+
+def _called(config: PartConfig) -> str:
+    """Return the name of the class of a part; of one that has none, that of its configuration."""
+    with suppress(ValueError):
+        return short_name(name_of(config))
+    return type(config).__name__
 
 
 def _write_source(folder: Path, problem: Problem) -> None:

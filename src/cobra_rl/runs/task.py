@@ -167,11 +167,27 @@ class TaskRun:
         Returns:
             The entries of these seeds in result.json.
         """
-        title = self.title(group)
         rows: list[Any] = [self._scored(seed) for seed in group]
         if None not in rows:
-            print(f"{title}: finished, {self.steps:,} steps are done in {self.place(group)}", flush=True)
+            print(f"{self.title(group)}: finished, {self.steps:,} steps are done in {self.place(group)}", flush=True)
             return rows
+        phase, state = self.train(group)
+        learner = phase.learner
+        for index, seed in enumerate(group):
+            if rows[index] is None:
+                with working(f"{self.problem.task}, seed {seed}: {self.final} greedy episodes in each mode"):
+                    params = learner.params(self.world, learner.agent_of(state, index))
+                    scores = greedy_scores(learner.policy, params, self.envs, episodes=self.final, seed=FINAL_SEED)
+                rows[index] = phase.summary(index) | scores
+                files.write_json(
+                    self._scores_path(seed),
+                    {"steps": self.steps, "final": self.final, "row": rows[index]},
+                )
+        return rows
+
+    def train(self, group: range) -> tuple[TaskPhase, Any]:
+        """Learn a group of seeds side by side, without scoring them; return the phase, and the state at its end."""
+        title = self.title(group)
         learner = make_learner(self.config)
         if self.make_actors is not None:
             learner = learner.with_actors(self.make_actors, self.train_env, self.world, group[0])
@@ -186,23 +202,13 @@ class TaskRun:
                 check_every=self.check_every,
             )
             state = run(phase, self.place(group), weights_in=self.folder)
-        for index, seed in enumerate(group):
-            if rows[index] is None:
-                with working(f"{self.problem.task}, seed {seed}: {self.final} greedy episodes in each mode"):
-                    params = learner.params(self.world, learner.agent_of(state, index))
-                    scores = greedy_scores(learner.policy, params, self.envs, episodes=self.final, seed=FINAL_SEED)
-                rows[index] = phase.summary(index) | scores
-                files.write_json(
-                    self._scores_path(seed),
-                    {"steps": self.steps, "final": self.final, "row": rows[index]},
-                )
         if capped := sum(record["capped"] for record in phase.history["seeds"]):
             print(
                 f"{title}: {capped} rewards were above config.reward_cap ({self.config.reward_cap:g}) and were learnt "
                 "as that.",
                 flush=True,
             )
-        return rows
+        return phase, state
 
     def title(self, group: range) -> str:
         """Return what a person calls the training of a group of seeds."""

@@ -25,11 +25,14 @@ _NAMES_OF_MODULE = {
     "suite": "EnvSpec env_spec hue_range",
     "tasks": "Clustering FarApart FindGoal NoReward Sum",
 }
+_INTERFACES = ("dm", "gym")  # modules that are reached as attributes
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names.split()}
 __all__ = sorted(_MODULE_OF_NAME)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str):
+    if name in _INTERFACES:
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in _MODULE_OF_NAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF_NAME[name]}"), name)

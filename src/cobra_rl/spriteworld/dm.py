@@ -1,9 +1,14 @@
 """dm_env: the same environments with specs."""
 
-import dm_env
 import jax
 import numpy as np
-from dm_env import specs
+
+try:
+    import dm_env
+    from dm_env import specs
+except ModuleNotFoundError as missing:
+    hint = "The interface of dm_env needs its package; in a clone, pip install -e '.[dm]' installs it."
+    raise ModuleNotFoundError(hint) from missing
 
 from cobra_rl.bounds import Seed, conform
 from cobra_rl.spriteworld import EnvSpec, EnvState, Spriteworld, make

@@ -8,28 +8,38 @@ import "./look.js";
 import "./watch.js";
 import "./teach.js";
 import "./guide.js";
-import { app, byId, notice, setScene, setStatus, emit } from "./state.js";
+import { app, byId, notice, setLive, setRest, setScene, emit } from "./state.js";
 
 const PARTS = 6; // that the session prepares
 
 const HANDLERS = {
-  preparing: ({ what, done }) => setStatus(`getting ready (${done + 1} of ${PARTS}): ${what} …`, "busy"),
+  preparing: ({ what, done }) => {
+    setLive(false);
+    setRest(`getting ready (${done + 1} of ${PARTS}): ${what} …`, "busy");
+    byId("waiting").hidden = false;
+    byId("waiting-text").textContent = `${done + 1} of ${PARTS}: ${what} …`;
+    byId("waiting-progress").value = done;
+  },
   ready: (known) => {
+    setLive(true);
+    byId("waiting").hidden = true;
     app.known = known;
     app.agent = "none";
+    app.mode = "train";
     app.lesson = null;
     byId("lesson").hidden = true;
     setOutlines(known.outlines);
-    document.body.dataset.ready = "yes";
-    setStatus("ready");
+    setRest("ready");
     emit("ready");
     setScene(known.scene);
+    document.body.dataset.ready = "yes";
   },
   progress: (progress) => emit("progress", progress),
   error: ({ message }) => notice(message),
   crashed: ({ message, restarts }) => {
     notice(`The session crashed (${message}). ${restarts ? "It starts again; what was not saved is lost." : "Reload the page to try again."}`, true);
-    setStatus("the session crashed", "bad");
+    setLive(false);
+    setRest("the session crashed", "bad");
   },
   idle: () => notice("This session was not used for a while and has ended. Reload the page to go on.", true),
   full: ({ most }) => notice(`There are ${most} pages open already. Close one, then reload this page.`, true),
@@ -38,7 +48,9 @@ const HANDLERS = {
 app.connection = new Connection(
   (message) => HANDLERS[message.type]?.(message),
   () => {
-    setStatus("not connected", "bad");
+    setLive(false);
+    setRest("not connected", "bad");
+    byId("waiting").hidden = true;
     document.body.dataset.ready = "no";
     if (byId("notice").hidden) notice("The connection is closed. Is `cobra play` still running? Reload the page to go on.", true);
   },

@@ -91,6 +91,29 @@ export function drawArrow(context, side, action, colour = "#fff") {
   }
 }
 
+// Where noise carries a sprite: of many equal pushes, 6 in 7 bring its middle within two standard deviations.
+export const RING = 2;
+
+export function drawRing(context, side, { x, y, noise, landed }) {
+  context.beginPath();
+  context.arc(x * side, (1 - y) * side, RING * noise * side, 0, 2 * Math.PI);
+  context.fillStyle = "rgba(255, 255, 255, 0.08)";
+  context.fill();
+  for (const [width, colour] of [[side / 110, "rgba(0, 0, 0, 0.7)"], [side / 220, "#fff"]]) {
+    context.lineWidth = width;
+    context.strokeStyle = colour;
+    context.stroke();
+  }
+  if (!landed) return;
+  context.beginPath();
+  context.arc(landed.x * side, (1 - landed.y) * side, side / 90, 0, 2 * Math.PI);
+  context.fillStyle = "#fff";
+  context.fill();
+  context.lineWidth = side / 220;
+  context.strokeStyle = "#000";
+  context.stroke();
+}
+
 export function drawGoal(context, side, [x, y, radius, colour], label = "") {
   const [px, py, r] = [x * side, (1 - y) * side, radius * side];
   const arm = r / Math.SQRT2;
@@ -193,8 +216,8 @@ export function drawProposals(context, side, actions, scores) {
   }
 }
 
-// A learning curve: points [count, value], value within `range`; `others` is drawn behind it, dashed.
-export function drawCurve(canvas, points, range, others = []) {
+// A learning curve: points [count, value], value within `range`; `others` is drawn behind it, dashed, and so is `level`.
+export function drawCurve(canvas, points, range, others = [], level = null) {
   const { context, side, height, ratio } = prepare(canvas);
   const style = getComputedStyle(document.documentElement);
   const pad = 22 * ratio;
@@ -208,14 +231,16 @@ export function drawCurve(canvas, points, range, others = []) {
   context.fillStyle = style.getPropertyValue("--soft");
   context.strokeStyle = style.getPropertyValue("--line");
   context.lineWidth = ratio;
-  for (const y of range) {
-    const level = place([0, y])[1];
+  for (const y of level === null ? range : [...range, level]) {
+    const height = place([0, y])[1];
+    context.setLineDash(y === level ? [2 * ratio, 3 * ratio] : []);
     context.beginPath();
-    context.moveTo(pad, level);
-    context.lineTo(side, level);
+    context.moveTo(pad, height);
+    context.lineTo(side, height);
     context.stroke();
-    context.fillText(range[1] === 1 ? `${100 * y}%` : y, 0, level + 4 * ratio);
+    if (y !== level) context.fillText(range[1] === 1 ? `${100 * y}%` : y, 0, height + 4 * ratio);
   }
+  context.setLineDash([]);
   context.fillText(`${last}`, side - 30 * ratio, height - 5 * ratio);
   for (const [line, colour, dash] of [[others, "--soft", [4 * ratio, 4 * ratio]], [points, "--accent", []]]) {
     if (!line.length) continue;

@@ -4,9 +4,9 @@ import { app, byId, on } from "./state.js";
 
 const STEPS = [
   { title: "Drag a sprite", text: "Take any sprite in the scene and pull it a little way. Do not let go yet.", tab: "play", at: "stage-figure", until: "outcome" },
-  { title: "See what it foresees", text: "Beside the scene the agent draws what it expects, while you drag. After you let go, compare: where it was wrong is bright.", tab: "play", at: "imagined-figure" },
+  { title: "See what it foresees", text: "Beside the scene the agent draws what it expects, while you drag. After you let go, compare: where it was wrong is bright. The ring is how far noise may carry its middle.", tab: "play", at: "imagined-figure" },
   { title: "See what it is curious about", text: "Bright places are those where it expects a click to surprise it. Nobody rewarded it for finding things.", tab: "look", at: "stage-figure", layer: "curiosity" },
-  { title: "Teach it", text: "Press Example, then Start teaching. In about a minute it brings squares to the upper left. Then make a wish of your own.", tab: "teach", at: "panel-teach", layer: "none" },
+  { title: "Teach it", text: "Press Example, then Start teaching. In about a minute it has learnt to bring squares to the upper left, and shows it. Then set goals of your own.", tab: "teach", at: "panel-teach", layer: "none" },
 ];
 const SEEN = "cobra-play-guide-seen";
 let now = -1;

@@ -22,7 +22,7 @@ const refreshSlots = latest(async () => {
 });
 
 const refreshMap = latest(async (layer) => {
-  if (layer === "reward_map" && app.agent === "none") return void legend("Choose an agent under Watch, or teach one, to see its wish.");
+  if (layer === "reward_map" && app.agent === "none") return void legend("Choose an agent under Watch, or teach one, to see what it wants.");
   const answer = await ask(layer, layer === "reward_map" ? { sprite: app.selected } : {});
   if (!answer) return;
   app.layers[layer] = { side: answer.side, values: bytes(answer.map) };
@@ -92,12 +92,11 @@ function chooseSlot(k) {
 
 function drawSliders() {
   const box = byId("latents");
-  const reach = app.known.slider;
   if (box.children.length !== values.length) {
     box.replaceChildren();
     app.known.latents.forEach((name, m) => {
       const label = document.createElement("label");
-      const input = Object.assign(document.createElement("input"), { type: "range", min: -reach, max: reach, step: 0.05 });
+      const input = Object.assign(document.createElement("input"), { type: "range", step: 0.05 });
       input.id = `latent-${m}`;
       const text = document.createElement("span");
       text.textContent = name;
@@ -106,7 +105,12 @@ function drawSliders() {
       box.append(label);
     });
   }
-  values.forEach((value, m) => { byId(`latent-${m}`).value = value; });
+  values.forEach((value, m) => {
+    const [low, high] = seen.ranges[m];
+    const input = byId(`latent-${m}`);
+    Object.assign(input, { min: Math.min(low, value), max: Math.max(high, value) });
+    input.value = value;
+  });
 }
 
 const redraw = latest(async () => {

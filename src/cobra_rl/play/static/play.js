@@ -16,6 +16,18 @@ for (const [name, title] of Object.entries(ENVIRONMENTS)) option(byId("env-task"
 option(byId("sprite-colour"), "", "other");
 for (const name of Object.keys(COLOURS)) option(byId("sprite-colour"), name, name);
 
+// How far a sprite reaches from its middle, along an axis: to keep all of it in the frame.
+function reach({ shape, scale, angle }) {
+  const [c, s] = [Math.cos((angle * Math.PI) / 180), Math.sin((angle * Math.PI) / 180)];
+  const points = app.known.outlines[shape].map(([x, y]) => [c * x - s * y, s * x + c * y]);
+  return [0, 1].map((axis) => scale * Math.max(...points.map((point) => Math.abs(point[axis]))));
+}
+
+function inFrame(sprite) {
+  const [right, up] = reach(sprite);
+  return { ...sprite, x: Math.min(Math.max(sprite.x, right), 1 - right), y: Math.min(Math.max(sprite.y, up), 1 - up) };
+}
+
 export const shapeName = (shape) => shape.replace("_", " with ").replace("star with", "star,").replace("spoke with", "spokes,");
 
 on("ready", () => {
@@ -45,6 +57,10 @@ function refresh() {
   if (!sprite) return;
   byId("sprite-shape").value = sprite.shape;
   byId("sprite-colour").value = colourOf(sprite.c0);
+  reach(sprite).forEach((far, axis) => {
+    const name = "xy"[axis]; // a sprite that was pushed to the edge is shown where it is
+    Object.assign(byId(`sprite-${name}`), { min: Math.min(far, sprite[name]), max: Math.max(1 - far, sprite[name]) });
+  });
   for (const name of FACTORS) {
     const input = byId(`sprite-${name}`);
     if (document.activeElement !== input) input.value = sprite[name];
@@ -57,7 +73,7 @@ on("selected", refresh);
 
 // Change the chosen sprite; it is drawn at once, and the session follows when a slider is let go.
 export function change(factors, held = false) {
-  const sprites = app.scene.sprites.map((sprite, n) => plain(n === app.selected ? { ...sprite, ...factors } : sprite));
+  const sprites = app.scene.sprites.map((sprite, n) => plain(n === app.selected ? inFrame({ ...sprite, ...factors }) : sprite));
   app.scene = { ...app.scene, sprites };
   redrawStage();
   if (!held) arrange(sprites);

@@ -1,15 +1,15 @@
 // The scene: drawn, dragged by pointer or keys, and beside it what the agent imagines.
 
-import { drawArrow, drawGoal, drawProposals, drawSprites, mapPixels, maskPixels, outlineSprite, paint, prepare, REACH,
-  showDifference, showPicture, spritePath } from "./draw.js";
-import { bytes, latest } from "./net.js";
+import { drawArrow, drawGoal, drawProposals, drawRing, drawSprites, mapPixels, maskPixels, outlineSprite, paint, prepare, REACH,
+  spritePath } from "./draw.js";
+import { aimedAt, ringOf, showImagined, showOutcome, showSeen } from "./imagined.js";
+import { latest } from "./net.js";
 import { announce, app, ask, byId, newSeed, on, rounded, setScene, sleep, emit } from "./state.js";
 
 const canvas = byId("stage");
 let drag = null; // { from: [x, y], to: [x, y], sprite, goal, keys }
 let shown = null; // an agent's move, drawn instead of the scene: { sprites, action, plan }
 let frame = 0;
-let lastPictures = {};
 
 const clamp = (value, low = 0, high = 1) => Math.min(Math.max(value, low), high);
 const placing = () => document.querySelector("input[name=drag]:checked").value === "place";
@@ -32,6 +32,7 @@ function drawStage() {
   }
   if (shown?.plan) drawProposals(context, side, shown.plan.actions, shown.plan.scores);
   if (shown?.action) drawArrow(context, side, shown.action);
+  if (app.ring?.noise && !drag) drawRing(context, side, app.ring);
   if (drag && !placing() && drag.goal === undefined) drawPush(context, side);
   if (drag && placing() && drag.sprite >= 0) outlineSprite(context, side, moved(), true);
 }
@@ -75,8 +76,9 @@ function drawPush(context, side) {
   const push = action();
   const sprite = app.scene.sprites[drag.sprite];
   if (sprite) {
-    const [dx, dy] = [2, 3].map((i) => 2 * REACH * (push[i] - 0.5));
-    outlineSprite(context, side, { ...sprite, x: clamp(sprite.x + dx), y: clamp(sprite.y + dy) }, true);
+    const aim = aimedAt(sprite, push, app.scene.noise);
+    if (aim.noise) drawRing(context, side, aim);
+    outlineSprite(context, side, { ...sprite, x: aim.x, y: aim.y }, true);
   }
   drawArrow(context, side, push);
 }
@@ -84,36 +86,10 @@ function drawPush(context, side) {
 const imagine = latest(async ({ push, since }) => {
   const answer = await ask("imagine", { action: push });
   if (!answer || !drag) return;
-  showImagined(answer, "if you let go now");
+  const sprite = app.scene.sprites[drag.sprite];
+  showImagined(answer, "if you let go now", sprite && aimedAt(sprite, push, app.scene.noise));
   requestAnimationFrame(() => app.latencies.push(performance.now() - since));
 });
-
-function showImagined(answer, hint) {
-  const { size } = app.known;
-  lastPictures.imagined = bytes(answer.picture);
-  showPicture(byId("imagined"), lastPictures.imagined, size);
-  byId("imagined-hint").textContent = hint;
-  byId("expected-error").textContent = rounded(answer.error, 0);
-  if (answer.expected_reward !== undefined && answer.type === "imagined") byId("expected-reward").textContent = rounded(answer.expected_reward);
-}
-
-// Until there is a push to imagine: the scene as the agent sees it.
-function showSeen(scene) {
-  lastPictures = { imagined: bytes(scene.picture) };
-  showPicture(byId("imagined"), lastPictures.imagined, app.known.size);
-  byId("imagined-hint").textContent = "the scene as it sees it";
-  byId("expected-error").textContent = byId("true-error").textContent = "–";
-  const { context, side } = prepare(byId("difference"));
-  context.clearRect(0, 0, side, side);
-}
-
-export function showOutcome(answer) {
-  showImagined(answer, "what it had imagined");
-  lastPictures.truth = bytes(answer.truth);
-  showDifference(byId("difference"), lastPictures.imagined, lastPictures.truth, app.known.size);
-  byId("true-error").textContent = rounded(answer.true_error, 0);
-  emit("outcome", answer);
-}
 
 export async function push(given) {
   const answer = await ask("push", { action: given });
@@ -127,7 +103,7 @@ export async function push(given) {
 export async function showMove(answer, pause = 350, plan = false) {
   shown = { sprites: answer.before, action: answer.action, plan: plan && answer.scores ? answer : null };
   redrawStage();
-  showImagined(answer, "what it imagines");
+  showImagined(answer, "what it imagines", ringOf(answer));
   await sleep(pause);
   shown = null;
   setScene(answer.scene);
@@ -160,7 +136,7 @@ function goalAt([x, y]) {
 }
 
 canvas.addEventListener("pointerdown", (event) => {
-  if (!app.scene || event.button > 0) return;
+  if (!app.live || !app.scene || event.button > 0) return;
   canvas.setPointerCapture(event.pointerId);
   canvas.focus({ preventScroll: true });
   const from = place(event);
@@ -228,7 +204,7 @@ function choose(step) {
 
 canvas.addEventListener("keydown", (event) => {
   const key = KEYS[event.key] ?? KEYS[event.key.toLowerCase()];
-  if (!key || !app.scene || event.ctrlKey || event.metaKey) return;
+  if (!key || !app.live || !app.scene || event.ctrlKey || event.metaKey) return;
   event.preventDefault();
   key();
   redrawStage();
@@ -252,10 +228,11 @@ on("scene", (scene) => {
   byId("expected-reward").textContent = rounded(scene.expected_reward);
   byId("expected-reward-row").hidden = scene.expected_reward === null;
 });
-new ResizeObserver(() => {
-  redrawStage();
-  if (lastPictures.imagined) showPicture(byId("imagined"), lastPictures.imagined, app.known.size);
-}).observe(canvas);
+new ResizeObserver(redrawStage).observe(canvas);
+
+export function showHint() {
+  byId("stage-hint").textContent = placing() ? "drag a sprite to place it" : "drag a sprite to push it";
+}
 for (const input of document.querySelectorAll("input[name=drag]")) {
-  input.onchange = () => { byId("stage-hint").textContent = placing() ? "drag a sprite to place it" : "drag a sprite to push it"; };
+  input.onchange = showHint;
 }

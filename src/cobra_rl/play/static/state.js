@@ -4,10 +4,12 @@ export const byId = (id) => document.getElementById(id);
 
 export const app = {
   connection: null,
+  live: false, // whether the session can answer
   known: null, // what the session says once: sizes, names, outlines
   scene: null, // sprites, goals, reward, ...
   selected: 0,
   agent: "none",
+  mode: "train",
   tab: "play",
   layer: "none",
   parts: [], // of the task that is being put together
@@ -56,7 +58,7 @@ export async function ask(type, fields = {}, what = "") {
   } finally {
     working -= 1;
     clearTimeout(timer);
-    if (!working && byId("status").dataset.kind === "busy") setStatus("ready");
+    if (!working && byId("status").dataset.kind === "busy") setStatus(...rest);
   }
 }
 
@@ -64,6 +66,18 @@ export function setStatus(text, kind = "ready") {
   const status = byId("status");
   if (status.textContent !== text) status.textContent = text;
   status.dataset.kind = kind;
+}
+
+let rest = ["connecting …", "busy"]; // what the status says while nothing is asked
+export function setRest(text, kind = "ready") {
+  rest = [text, kind];
+  setStatus(text, kind);
+}
+
+// Only a page whose session can answer has controls that can be used.
+export function setLive(live) {
+  app.live = live;
+  byId("live").disabled = byId("guide-open").disabled = !live;
 }
 
 export function option(select, value, text) {

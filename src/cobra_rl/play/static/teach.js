@@ -1,19 +1,22 @@
 // The panel Teach: put a task together, start, judge, and see how learning gets on.
 
 import { drawArrow, drawCurve, drawSprites, prepare } from "./draw.js";
+import { say } from "./keep.js";
 import { COLOURS, shapeName } from "./play.js";
-import { arrange, redrawStage, showMove } from "./stage.js";
-import { announce, app, ask, byId, newSeed, on, option, rounded, setScene, setStatus, emit } from "./state.js";
-import { adopt, listAgents, run } from "./watch.js";
+import { arrange, redrawStage, showHint, showMove } from "./stage.js";
+import { announce, app, ask, byId, newSeed, on, option, rounded, setRest, setScene, emit } from "./state.js";
+import { adopt, chooseAgent, perform, run } from "./watch.js";
 
 const WAYS = {
   goal: "Say what is wanted and where; the agent practises by itself and is rewarded for coming closer. Drag a goal to move it.",
-  hand: "The agent acts; after each of its actions you say how good the scene is, from 1 to 5. A hundred judgements teach a wish.",
+  hand: "The agent acts; after each of its actions you say how good the scene is, from 1 to 5. It takes about a hundred judgements.",
   showing: "Arrange scenes (dragging places sprites) and say of each whether it is good or bad. A dozen of each are a beginning.",
 };
 const EXAMPLE = [["square", 0.95, 0.7, 0.3], ["circle", 0.6, 0.4, 0.35], ["triangle", 0.32, 0.75, 0.75]];
 app.way = "goal";
-let kept = { way: "", curve: [] }; // of the agent that was put aside
+const SHOWN = 3; // episodes in which it shows what it has learnt
+const WINDOW = 30; // episodes, of which 27 must succeed
+let kept = { way: "", curve: [] }; // of the agent that was kept to compare with
 let pace = { time: 0, count: 0, rate: 0 };
 let awaiting = false; // a judgement is due
 
@@ -96,16 +99,25 @@ setWay("goal");
 
 byId("teach-start").onclick = async () => {
   const fields = { way: app.way, practice: byId("practice").value, parts: app.parts, resume: byId("resume").checked };
-  const answer = await ask("teach", fields, "getting ready to learn …");
-  if (answer) begin(answer);
+  await start("teach", fields);
 };
 
-function begin(answer) {
+// Begin a lesson. It is not ready before its first steps are compiled, which is after the session has answered.
+async function start(type, fields = {}) {
   run(false);
-  app.lesson = { way: answer.way, on: true };
+  if ((fields.way ?? app.lesson?.way) === "goal") setRest("getting ready to learn: its first steps are compiled …", "learning");
+  const answer = await ask(type, fields, "getting ready to learn …");
+  if (answer) begin(answer);
+  else if (app.live) setRest("ready");
+  return answer;
+}
+
+function begin(answer) {
+  app.lesson = { way: answer.way, on: true, learnt: false };
+  app.learned = null;
   pace = { time: performance.now(), count: 0, rate: 0 };
   awaiting = answer.way === "showing";
-  setStatus("ready");
+  if (answer.way !== "goal") setRest("ready");
   adopt(answer);
   byId("lesson").hidden = false;
   byId("judge").hidden = answer.way === "goal";
@@ -115,18 +127,21 @@ function begin(answer) {
   byId("trying-figure").hidden = byId("lesson-pause").hidden = answer.way !== "goal";
   byId("judge-text").textContent = answer.way === "hand" ? "Let it act, then say how good the scene is." : "Arrange the scene, then say: good or bad?";
   byId("curve-caption").textContent = answer.way === "goal" ? "success of its last 30 episodes" : "your judgements";
-  byId("lesson-text").textContent = answer.way === "goal" ? "Getting ready to learn: the first steps are compiled …" : "";
+  byId("lesson-text").textContent = answer.way === "goal" ? "Getting ready to learn: its first steps are compiled …" : "";
+  byId("learnt").hidden = true;
+  byId("lesson-pause").textContent = "Pause";
   byId("comparison").replaceChildren();
-  byId("saved").textContent = "";
+  say("");
   byId("source").hidden = true;
   showCurve([]);
   enableJudging();
-  byId("lesson").scrollIntoView({ block: "nearest" });
+  if (answer.way !== "goal" && matchMedia("(max-width: 60rem)").matches) byId("stage-figure").scrollIntoView();
+  else byId("lesson").scrollIntoView({ block: "nearest" });
 }
 
 function showCurve(points) {
   const { way } = app.lesson;
-  drawCurve(byId("curve"), points, way === "goal" ? [0, 1] : [1, 5], way === kept.way ? kept.curve : []);
+  drawCurve(byId("curve"), points, way === "goal" ? [0, 1] : [1, 5], way === kept.way ? kept.curve : [], way === "goal" ? 0.9 : null);
 }
 
 let lastMap = 0;
@@ -154,28 +169,48 @@ function showTrying(progress) {
   if (now - pace.time > 1000) pace = { time: now, count: progress.count, rate: (1000 * Math.max(0, progress.count - pace.count)) / (now - pace.time) };
   app.learned = progress;
   const rate = progress.on && pace.rate ? `, ${rounded(pace.rate, 0)} a second` : "";
-  byId("lesson-text").textContent = `${progress.count} rewarded steps${rate}; ${progress.episodes} episodes, ${Math.round(100 * progress.recent)} % of the last 30 solved.`;
-  setStatus(progress.on ? `learning: ${Math.round(100 * progress.recent)} % solved` : "ready", progress.on ? "learning" : "ready");
+  byId("lesson-text").textContent = `${progress.count} rewarded steps${rate}; ${progress.episodes} episodes, ${Math.round(100 * progress.recent)} % of the last ${WINDOW} solved.`;
+  if (progress.on) setRest(`learning: ${Math.round(100 * progress.recent)} % solved`, "learning");
+  else setRest(progress.learnt_at === null ? "paused" : "learnt");
+  if (progress.learnt_at !== null && !app.lesson.learnt) showLearnt(progress);
+}
+
+// It has stopped by itself: say so, and let it show what it has learnt.
+async function showLearnt(progress) {
+  const { lesson } = app;
+  lesson.learnt = true;
+  const learnt = `Learnt: it solved ${Math.round(WINDOW * progress.recent)} of its last ${WINDOW} episodes, after ${progress.learnt_at} rewarded steps.`;
+  const tell = (text) => { if (app.lesson === lesson) byId("learnt").textContent = `${learnt} ${text}`; };
+  byId("learnt").hidden = false;
+  tell("Press Let it show to see it play.");
+  announce(learnt);
+  if (app.tab !== "teach" || !(app.agent === "taught" || (await chooseAgent("taught", "train")))) return;
+  byId("stage-figure").scrollIntoView({ block: "nearest" });
+  tell(`Now it shows you, in ${SHOWN} new scenes.`);
+  byId("stage-hint").textContent = "learnt: it shows what it can do now";
+  const { episodes, solved } = await perform(SHOWN);
+  showHint();
+  lesson.shown = { episodes, solved };
+  if (episodes) tell(`It has shown you ${episodes} new scene${episodes === 1 ? "" : "s"}, and solved ${solved}.`);
 }
 
 byId("lesson-pause").onclick = async () => {
+  run(false);
   const progress = await ask("learn", { on: !app.lesson.on });
   if (progress) showProgress(progress);
 };
-byId("lesson-forget").onclick = async () => { const answer = await ask("forget"); if (answer) begin(answer); };
+byId("lesson-forget").onclick = () => start("forget");
 byId("lesson-keep").onclick = async () => {
   const aside = { way: app.lesson.way, curve: app.lesson.curve ?? [] };
-  const answer = await ask("keep");
-  if (!answer) return;
+  const before = kept;
   kept = aside;
-  byId("lesson-compare").disabled = false;
-  begin(answer);
+  if (!(await start("keep"))) kept = before;
+  else byId("lesson-compare").disabled = false;
 };
 byId("lesson-act").onclick = async () => {
   if (app.lesson.way === "goal" && app.lesson.on) byId("lesson-pause").click();
-  const answer = await ask("agent", { name: "taught", mode: "train" });
-  if (!answer) return;
-  adopt(answer);
+  run(false);
+  if (!(await chooseAgent("taught", "train"))) return;
   byId("tab-watch").click();
   run(true);
 };
@@ -183,7 +218,7 @@ byId("lesson-compare").onclick = async () => {
   const answer = await ask("compare", {}, "both play 16 scenes …");
   if (!answer) return;
   const table = document.createElement("table");
-  const head = ["", "put aside", "this one"];
+  const head = ["", "the kept one", "this one"];
   const rows = [["learnt from", answer.kept.count, answer.taught.count]];
   if (answer.kept.success !== undefined) rows.push(["success in 16 scenes", ...[answer.kept, answer.taught].map((one) => `${Math.round(100 * one.success)} %`)]);
   rows.push(["thinks of this scene", rounded(answer.kept.expected_reward), rounded(answer.taught.expected_reward)]);
@@ -236,19 +271,4 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === " " && !event.target.matches("button, [role=tab], input")) { event.preventDefault(); letItAct(); }
 });
 
-// Keeping
-
-byId("save").onclick = async () => {
-  const answer = await ask("save", { name: byId("save-name").value.trim() });
-  if (!answer) return;
-  listAgents(answer.agents);
-  byId("saved").textContent = `Saved: cobra_rl.Agent.load("${answer.folder}"), or cobra watch --run ${answer.folder}`;
-  announce("Saved.");
-};
-byId("copy").onclick = async () => {
-  const answer = await ask("source");
-  if (!answer) return;
-  Object.assign(byId("source"), { textContent: answer.python, hidden: false });
-  try { await navigator.clipboard.writeText(answer.python); announce("Copied."); } catch { byId("source").focus(); }
-};
 on("progress", showProgress);
