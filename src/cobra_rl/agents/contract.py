@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray, UInt8
 
+from cobra_rl.backend import at_a_time
 from cobra_rl.collect.transition import Transition
 from cobra_rl.config import AgentConfig
 from cobra_rl.models.transition import Sizes
@@ -27,7 +28,7 @@ Params = Any  # the parameters that a policy needs, as a pytree
 Observations = Any  # uint8 images [B, H, W, 3]; batched states for a policy with `sees_state`
 World = Any  # a WorldModel; None if the agent uses none
 MakeActors = Callable[..., Any]  # (begin, play, world, seed) -> collect.actors.Actors
-FRESH = 2  # seeds whose scenes are observed together: seldom do more episodes end in the same step
+FRESH = 2  # seeds whose scenes are observed together on a CPU: seldom do more episodes end in the same step
 MOST_STEPS = 64  # of a `StepLearner` in one compiled call
 
 
@@ -201,7 +202,7 @@ class StepLearner(Learner):
         transition = _transition(state, action, observation, after)
         agents, metrics = _update((self, world, transition, learn_keys), state.agent)
         present = (after.state, observation, after.reward)
-        for rows in _in_groups(np.flatnonzero(after.done), min(FRESH, len(keys))):
+        for rows in _in_groups(np.flatnonzero(after.done), at_a_time(FRESH, len(keys))):
             envs, images = _initial(env, reset_keys[rows])
             present = _replaced(present, rows, (envs, _observe(self, world, images), jnp.zeros(len(rows))))
         return Playing(*present, agent=agents, key=keys), _outcome(action, after), metrics
@@ -330,7 +331,7 @@ def _see_both(
         What is seen of both; of fresh scenes that are not needed it is anything.
     """
     count = len(done)
-    size = min(FRESH, count)
+    size = at_a_time(FRESH, count)
     both = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *states)
     order = jnp.concatenate([jnp.arange(count), count + jnp.argsort(~done)])
 
