@@ -148,7 +148,8 @@ def test_the_parts_of_a_world_lower_for_cuda(accelerator, world):
 @pytest.mark.parametrize("preset", ["laptop", "learnt", "paper"])
 def test_a_step_of_vision_lowers_for_cuda(accelerator, preset):
     config = VISION[preset]
-    phase = vision.VisionPhase(dataclasses.replace(VISION["debug"], model=config.model), spriteworld.make("exploration"), 0)
+    small = dataclasses.replace(VISION["debug"], model=config.model)
+    phase = vision.VisionPhase(small, spriteworld.make("exploration"), 0)
     state = jax.eval_shape(phase.init)
     given = (jax.random.key(0), LossWeights(jnp.float32(0.5), jnp.float32(0.5)))
     step = vision._compiled(phase.config, phase.env, phase.config.stages[-1])

@@ -56,7 +56,7 @@ class TaskPhase(Phase):
         return state, metrics
 
     def advance(self, state: Any, step: int, most: int) -> tuple[Any, dict[str, Any], int]:
-        """Take up to `most` steps of the learner, until a greedy policy may be asked for, and count what they led to."""
+        """Take up to `most` steps, until a greedy policy may be asked for, and count what they led to."""
         most = min(most, self._steps_until_check())
         ends = [self._ends_until_asked(record) for record in self.history["seeds"]]
         state, taken = self.learner.steps(self.env, self.world, state, most, ends)
