@@ -5,7 +5,8 @@
 Steps are taken 20 in a call, as a run takes them; a package that cannot takes one. `seeds_8` is the rate of eight seeds
 side by side, all together. The parts (encoding, search, learning, environment with its drawing) are compiled and timed
 one by one, with waiting after each, so that the time of a step is not their sum. `encode_64_ms` is the time of encoding
-64 first scenes of the task. Nothing else should run meanwhile. `benchmarks/speed/before_after.py` runs this for two states of the code by turns.
+64 first scenes of the task. Nothing else should run meanwhile. `benchmarks/speed/before_after.py` runs this for two
+states of the code by turns.
 """
 
 from cobra_rl.cli.process import use_huge_pages
