@@ -283,11 +283,11 @@ class Poisoned:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._phase, name)
 
-    def step(self, state: Any, step: int) -> tuple[Any, dict[str, Any]]:
-        state, metrics = self._phase.step(state, step)
+    def advance(self, state: Any, step: int, most: int) -> tuple[Any, dict[str, Any], int]:
+        state, metrics, taken = self._phase.advance(state, step, most)
         if self._what == "metric":
-            return state, {**metrics, next(iter(metrics)): np.float32("nan")}
-        return (state if (step + 1) % self._phase.save_every else self._with_nan(state)), metrics
+            return state, {**metrics, next(iter(metrics)): np.float32("nan")}, taken
+        return (state if (step + taken) % self._phase.save_every else self._with_nan(state)), metrics, taken
 
     def _with_nan(self, state: Any) -> Any:
         """Replace one number of the last array that is saved as a weight."""

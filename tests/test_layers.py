@@ -13,6 +13,7 @@ ROOMS = (
     "bounds",
     "cache",
     "xla",
+    "backend",
     "console",
     "parts",
     "spriteworld",

@@ -7,14 +7,14 @@ from typing import Any
 import jax.numpy as jnp
 
 from cobra_rl.bounds import Checked
-from cobra_rl.phases.contract import Report
+from cobra_rl.phases.contract import Phase, Report
 from cobra_rl.runs.folder import open_run
 from cobra_rl.runs.loop import run
 from cobra_rl.storage.files import write_json
 from cobra_rl.storage.weights import Weights
 
 
-class Toy:
+class Toy(Phase):
     """Weights that grow; like vision, it keeps those of the best report, which is not the last."""
 
     title, steps, columns = "toy", 8, ("score", "loss")

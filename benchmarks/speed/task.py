@@ -2,10 +2,11 @@
 
     .venv/bin/python -m benchmarks.speed.task [--seconds 10] [--tasks NAME ...] [--out results/benchmark_task.json]
 
-`seeds_8` is the rate of eight seeds side by side, all together. The parts (encoding, search, learning, environment with
-its drawing) are timed one by one, on the same compiled code and with waiting after each; a step need not wait, so its
-time is not exactly their sum. `encode_64_ms` is the time of encoding 64 first scenes of the task. Nothing else should
-run meanwhile. `benchmarks/speed/before_after.py` runs this for two states of the code by turns.
+Steps are taken 20 in a call, as a run takes them; a package that cannot takes one. `seeds_8` is the rate of eight seeds
+side by side, all together. The parts (encoding, search, learning, environment with its drawing) are compiled and timed
+one by one, with waiting after each, so that the time of a step is not their sum. `encode_64_ms` is the time of encoding
+64 first scenes of the task. Nothing else should run meanwhile. `benchmarks/speed/before_after.py` runs this for two
+states of the code by turns.
 """
 
 from cobra_rl.cli.process import use_huge_pages
@@ -28,6 +29,8 @@ from cobra_rl.runs.worlds import load_world
 from cobra_rl.spriteworld import REWARDED, Spriteworld, make
 
 AGENT = Cobra(COBRA["laptop"])
+NEVER = 2**31 - 1
+CALL = 20 if hasattr(AGENT, "steps") else 1  # steps in a call
 
 
 def rate(call, seconds: float) -> float:
@@ -46,10 +49,13 @@ def step_rate(world: WorldModel, env: Spriteworld, seeds: int, seconds: float) -
     holder = [AGENT.begin(env, world, range(seeds))]
 
     def turn():
-        holder[0], outcome, _ = AGENT.step(env, world, holder[0])
+        if CALL > 1:
+            holder[0], outcome = AGENT.steps(env, world, holder[0], CALL, [NEVER] * seeds)
+        else:
+            holder[0], outcome, _ = AGENT.step(env, world, holder[0])
         return outcome
 
-    return seeds * rate(turn, seconds), holder[0]
+    return CALL * seeds * rate(turn, seconds), holder[0]
 
 
 def measure(world: WorldModel, task: str, seconds: float) -> dict[str, float]:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cobra_rl.agents import cobra
+from cobra_rl.agents import cobra, contract
 from cobra_rl.agents.cobra import Cobra, CobraState, Remembered, make_reward
 from cobra_rl.agents.contract import Learner
 from cobra_rl.collect.replay import Replay, ReplayState
@@ -163,3 +163,58 @@ def test_seeds_side_by_side_learn_what_each_learns_alone(world):
     for index in range(3):
         first, second = agent.agent_of(together, index).predictor, agent.agent_of(alone[index], 0).predictor
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-4), first, second)
+
+
+def copied(state):
+    """A state that may be used again."""
+    return jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, state)
+
+
+@pytest.mark.parametrize("seeds", [[3], [3, 0, 8]])
+def test_steps_in_one_call_are_those_taken_one_by_one(world, seeds):
+    """Each from the same state, so that a rounding that decides between two actions decides no later step."""
+    agent, env = Cobra(COBRA["debug"]), make("goal_finding_new_shape")
+    state = agent.begin(env, world, seeds)
+    never = [10**6] * len(seeds)
+    ended = np.zeros(len(seeds), int)
+    for _ in range(2 * env.max_steps + 2):
+        expected, outcome, metrics = agent.step(env, world, copied(state))
+        state, taken = agent.steps(env, world, state, 1, never)
+        np.testing.assert_allclose(taken.outcome.action[0], outcome.action, atol=1e-5)
+        np.testing.assert_allclose(taken.outcome.reward[0], outcome.reward, atol=1e-4)
+        np.testing.assert_array_equal(taken.outcome.done[0], outcome.done)
+        np.testing.assert_allclose(taken.metrics["loss"][0], metrics["loss"], rtol=1e-3, atol=1e-6)
+        for found, wanted in zip(jax.tree.leaves(state), jax.tree.leaves(expected), strict=True):
+            if eqx.is_inexact_array(found):
+                np.testing.assert_allclose(found, wanted, atol=1e-4)
+            else:
+                assert bool(jnp.all(found == wanted))
+        ended += np.asarray(outcome.done[:, 0])
+    assert (ended >= 2).all()
+
+
+@pytest.mark.parametrize("seeds", [[3], [3, 0]])
+def test_however_steps_are_divided_into_calls_they_give_the_same_bits(world, seeds):
+    agent, env = Cobra(COBRA["debug"]), make("goal_finding_new_shape")
+    never = [10**6] * len(seeds)
+    once, whole = agent.steps(env, world, agent.begin(env, world, seeds), 45, never)
+    state, parts = agent.begin(env, world, seeds), []
+    for most in (1, 19, 7, 18):
+        state, taken = agent.steps(env, world, state, most, never)
+        parts.append(taken)
+        assert len(taken.outcome.done) == most
+    together = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+    assert eqx.tree_equal(jax.tree.map(np.asarray, whole), together)
+    assert eqx.tree_equal(once, state)
+
+
+def test_a_call_ends_with_the_episodes_that_were_waited_for(world):
+    agent, env = Cobra(COBRA["debug"]), make("goal_finding_new_shape")
+    _, taken = agent.steps(env, world, agent.begin(env, world, [3, 0]), 60, [5, 1])
+    done = taken.outcome.done[:, :, 0]
+    assert len(done) < 60
+    assert done[-1, 1]
+    assert not done[:-1, 1].any()
+    most = contract.MOST_STEPS
+    _, taken = agent.steps(env, world, agent.begin(env, world, [3]), most + 9, [10**6])
+    assert len(taken.outcome.done) == most

@@ -15,6 +15,7 @@ from cobra_rl.collect.transition import Transition
 from cobra_rl.models import reward
 from cobra_rl.models.reward import ObjectConfig, RelationConfig, RewardConfig
 from cobra_rl.models.transition import Imagined, Sizes, SlotTransition, TransitionConfig
+from cobra_rl.models.vision import COMMON_SLOTS
 
 CONFIG = RelationConfig(pair_layers=(16, 12), global_layers=(8,))
 OBJECTS = ObjectConfig(pair_layers=(16, 12), object_layers=(8,))
@@ -76,20 +77,20 @@ def test_ours_is_worth_the_same_in_any_order():
     np.testing.assert_allclose(predict(model, slots[:, ::-1]), predict(model, slots), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("used", COMMON_SLOTS)
 @pytest.mark.parametrize("last", [0.0, 1.0])  # where the last slot is empty in all scenes, it is left out
-def test_empty_slots_add_nothing(last):
+def test_empty_slots_add_nothing(last, used):
     model = make_reward(OBJECTS, 8, jax.random.key(0))
-    slots = jax.random.normal(jax.random.key(1), (5, 7, 8)).at[:, reward.COMMON_SLOTS :].set(0.0).at[0, -1, 0].set(last)
-    few = jnp.concatenate([slots[:, : reward.COMMON_SLOTS], slots[:, -1:]], axis=1)[
-        :, : reward.COMMON_SLOTS + int(last)
-    ]
+    slots = jax.random.normal(jax.random.key(1), (5, 7, 8)).at[:, used:].set(0.0).at[0, -1, 0].set(last)
+    few = jnp.concatenate([slots[:, :used], slots[:, -1:]], axis=1)[:, : used + int(last)]
     np.testing.assert_allclose(predict(model, slots), predict(model, few), rtol=1e-4, atol=1e-5)
 
 
-def test_seeds_side_by_side_leave_out_what_is_empty_in_all_of_them():
+@pytest.mark.parametrize("used", COMMON_SLOTS)
+def test_seeds_side_by_side_leave_out_what_is_empty_in_all_of_them(used):
     """One branch is computed, not both, also with gradients; what it gives is as one after the other."""
     models = eqx.filter_vmap(lambda key: make_reward(OBJECTS, 8, key))(jax.random.split(jax.random.key(0), 3))
-    slots = jax.random.normal(jax.random.key(1), (3, 5, 7, 8)).at[:, :, reward.COMMON_SLOTS :].set(0.0)
+    slots = jax.random.normal(jax.random.key(1), (3, 5, 7, 8)).at[:, :, used:].set(0.0)
     rewards = jnp.arange(15.0).reshape(3, 5)
     gradient = eqx.filter_value_and_grad(lambda model, slots, rewards: model.loss(slots, rewards)[0])
     side_by_side = eqx.filter_vmap(gradient)

@@ -172,3 +172,17 @@ def test_pixel_error_is_the_squared_distance_to_what_is_drawn(small):
     slots = jax.random.normal(jax.random.key(0), (2, CENTRED.slots, CENTRED.latents))
     expected = ((np.asarray(small.decode(slots).image) - images / 255.0) ** 2).sum((1, 2, 3))
     np.testing.assert_allclose(small.pixel_error(slots, images), expected, rtol=1e-4)
+
+
+# Empty slots ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("transition", [LawConfig(hidden=(8,), law=4), TransitionConfig(hidden=(8,))], ids=type)
+@pytest.mark.parametrize("used", [2, 3, 5, 6])
+def test_scenes_after_an_action_are_imagined_as_well_without_their_empty_slots(transition, used):
+    world = build(dataclasses.replace(CENTRED, slots=8), 4, transition)
+    slots = jax.random.normal(jax.random.key(1), (6, 8, 12)).at[:, used:].set(0.0)
+    actions = jax.random.uniform(jax.random.key(2), (6, 4))
+    expected = world.imagine(slots, actions).slots
+    np.testing.assert_allclose(world.scenes_after(slots, actions), expected, atol=1e-5)
+    of_seeds = eqx.filter_jit(lambda world, slots, actions: jax.vmap(world.scenes_after)(slots, actions))
+    found = of_seeds(world, slots.reshape(2, 3, 8, 12), actions.reshape(2, 3, 4))
+    np.testing.assert_allclose(found.reshape(expected.shape), expected, atol=1e-5)

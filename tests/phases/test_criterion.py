@@ -125,6 +125,43 @@ def test_notes_are_all_that_a_resumed_run_needs():
     assert asked[1:] == asked_later
 
 
+def test_steps_are_taken_together_only_until_the_greedy_agent_may_be_asked():
+    """With the end of how many episodes at most; what is played meanwhile asks nobody."""
+    phase, asked = phase_of(verdicts=[0.5, 0.95])
+    (record,) = phase.history["seeds"]
+    random = np.random.default_rng(0)
+    while record["confirmed"] is None:
+        until = phase._ends_until_asked(record)
+        before = len(asked)
+        play(phase, random.random(until - 1) < 0.95)
+        assert len(asked) == before
+        play(phase, [True])
+        assert len(record["success"]) < 500
+    assert len(asked) == 2
+    assert phase._ends_until_asked(record) > 10**9
+
+    phase, _ = phase_of()
+    (record,) = phase.history["seeds"]
+    assert phase._ends_until_asked(record) == 30
+    play(phase, [True] * 20)
+    assert phase._ends_until_asked(record) == 10
+    play(phase, [False] * 10)
+    assert phase._ends_until_asked(record) == 27
+    play(phase, WON[:-1])
+    assert phase._ends_until_asked(record) == 1
+
+
+def test_steps_are_taken_together_only_until_a_check():
+    phase, _ = phase_of(verdicts=[0.5] * 9, check_every=7)
+    assert phase._steps_until_check() == 7
+    play(phase, [False], age=5)
+    assert phase._steps_until_check() == 2
+    play(phase, [False], age=2)
+    assert phase._steps_until_check() == 7
+    baseline, _ = phase_of(MPO["debug"], check_every=10)
+    assert baseline._steps_until_check() == 3  # of 4 environments
+
+
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_a_reward_that_is_no_number_stops_the_run(wrong):
     phase, _ = phase_of()

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray, UInt8
 
+from cobra_rl.backend import at_a_time
 from cobra_rl.collect.transition import Transition
 from cobra_rl.config import AgentConfig
 from cobra_rl.models.transition import Sizes
@@ -27,7 +28,8 @@ Params = Any  # the parameters that a policy needs, as a pytree
 Observations = Any  # uint8 images [B, H, W, 3]; batched states for a policy with `sees_state`
 World = Any  # a WorldModel; None if the agent uses none
 MakeActors = Callable[..., Any]  # (begin, play, world, seed) -> collect.actors.Actors
-FRESH = 2  # seeds whose fresh scenes are observed in one call: seldom do more episodes end in the same step
+FRESH = 2  # seeds whose scenes are observed together on a CPU: seldom do more episodes end in the same step
+MOST_STEPS = 64  # of a `StepLearner` in one compiled call
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,13 @@ class Outcome(NamedTuple):
     reward: Float[Array | np.ndarray, "S E"]
     success: Bool[Array | np.ndarray, "S E"]
     done: Bool[Array | np.ndarray, "S E"]
+
+
+class Steps(NamedTuple):
+    """The result of T steps: that of each, with a leading axis of time."""
+
+    outcome: Outcome  # [T, S, E]
+    metrics: dict[str, Any]  # by name [T, S]
 
 
 @dataclass(frozen=True)
@@ -89,6 +98,22 @@ class Learner(abc.ABC):
         Returns:
             The next state, what the step led to, and metrics [S] by name.
         """
+
+    def steps(self, env: Environment, world: World, state: Any, most: int, ends: Sequence[int]) -> tuple[Any, Steps]:
+        """Take several steps in one call, each as `step` does; by default one.
+
+        Args:
+            env: The environment to learn in.
+            world: The world model.
+            state: The state, whose buffers may be donated: do not use it again.
+            most: The largest number of steps to take; it does not change, bit for bit, what each of them leads to.
+            ends: For each seed, return as soon as so many of its episodes have ended.
+
+        Returns:
+            The state after the last of these steps, and what they led to.
+        """
+        state, outcome, metrics = self.step(env, world, state)
+        return state, jax.tree.map(lambda leaf: np.asarray(leaf)[None], Steps(outcome, metrics))
 
     @abc.abstractmethod
     def agent_of(self, state: Any, index: int) -> Any:
@@ -166,27 +191,30 @@ class StepLearner(Learner):
         )
 
     def step(self, env: Environment, world: World, state: Playing) -> tuple[Playing, Outcome, dict[str, Any]]:
-        """Observe, explore and update once, for all seeds; see `Learner`."""
+        """Observe, explore and update once, for all seeds; see `Learner`.
+
+        The compiled code is that of `observe`, `explore` and `update`, the same for all environments.
+        """
         keys, act_keys, step_keys, reset_keys, learn_keys = _split(state.key, 5)
         action = _explore(self, world, state.agent, state.observation, act_keys)
         after = _advance(env, step_keys, state.env, action)
         observation = _observe(self, world, after.image)
-        transition = Transition(
-            state.observation,
-            action,
-            observation,
-            reward=after.reward,
-            reward_before=state.reward,
-            terminated=after.terminated,
-            truncated=after.truncated,
-        )
+        transition = _transition(state, action, observation, after)
         agents, metrics = _update((self, world, transition, learn_keys), state.agent)
-        outcome = Outcome(*(value[:, None] for value in (action, after.reward, after.terminated, after.done)))
         present = (after.state, observation, after.reward)
-        for rows in _in_groups(np.flatnonzero(after.done), min(FRESH, len(keys))):
+        for rows in _in_groups(np.flatnonzero(after.done), at_a_time(FRESH, len(keys))):
             envs, images = _initial(env, reset_keys[rows])
             present = _replaced(present, rows, (envs, _observe(self, world, images), jnp.zeros(len(rows))))
-        return Playing(*present, agent=agents, key=keys), outcome, metrics
+        return Playing(*present, agent=agents, key=keys), _outcome(action, after), metrics
+
+    def steps(
+        self, env: Environment, world: World, state: Playing, most: int, ends: Sequence[int]
+    ) -> tuple[Playing, Steps]:
+        """Observe, explore and update several times, for all seeds, in one compiled call; see `Learner`."""
+        until = jnp.int32(min(most, MOST_STEPS)), jnp.asarray(ends, jnp.int32)
+        state, count, room = _play((self, env, world, until, state._replace(agent=None)), state.agent)
+        count, room = jax.device_get((count, room))
+        return state, jax.tree.map(lambda leaf: leaf[:count], room)
 
     def agent_of(self, state: Playing, index: int) -> Any:
         """Return the state of one of the S agents."""
@@ -227,6 +255,131 @@ def _update(given: tuple[StepLearner, World, Transition, Key[Array, " S"]], agen
     return over_seeds(lambda *each: learner.update(world, *each), agents, transition, keys)
 
 
+@eqx.filter_jit(donate="all-except-first")
+def _play(given: tuple[StepLearner, Environment, World, tuple[Array, Array], Playing], agents: Any) -> tuple:
+    """Take steps until there are `most`, or until so many episodes of a seed have ended.
+
+    The number of steps is a value: however a run is divided into calls, the same code takes each step, and gives the
+    same bits. The state of a single agent has no axis of seeds in the loop: else each step would copy its memory.
+
+    Returns:
+        The state, the number of steps, and what they led to, with room for `MOST_STEPS`.
+    """
+    learner, env, world, (most, ends), state = given
+    alone = len(ends) == 1
+    state = state._replace(agent=_first(agents) if alone else agents)
+
+    def take(state: Playing) -> tuple[Playing, Steps]:
+        state = state._replace(agent=_as_one(state.agent)) if alone else state
+        state, taken = _turn(learner, env, world, state)
+        return (state._replace(agent=_first(state.agent)) if alone else state), taken
+
+    arrays, others = eqx.partition(state, eqx.is_array)
+    after, one = eqx.filter_eval_shape(take, state)
+    if _form(after) == _form(state):
+        room = jax.tree.map(lambda leaf: jnp.zeros((MOST_STEPS, *leaf.shape), leaf.dtype), one)
+
+        def more(carry: tuple) -> Array:
+            count, ended, _, _ = carry
+            return (count < most) & jnp.all(ended < ends)
+
+        def add(carry: tuple) -> tuple:
+            count, ended, arrays, room = carry
+            state, one = take(eqx.combine(arrays, others))
+            room = jax.tree.map(lambda rows, row: rows.at[count].set(row), room, one)
+            return count + 1, ended + one.outcome.done[:, 0], eqx.filter(state, eqx.is_array), room
+
+        count, _, arrays, room = jax.lax.while_loop(more, add, (jnp.int32(0), jnp.zeros_like(ends), arrays, room))
+        state = eqx.combine(arrays, others)
+    else:  # the agent's state has other types after a step, as a count that begins as a whole number: no loop can
+        state, one = take(state)
+        count, room = jnp.int32(1), jax.tree.map(lambda leaf: leaf[None], one)
+    return (state._replace(agent=_as_one(state.agent)) if alone else state), count, room
+
+
+def _turn(learner: StepLearner, env: Environment, world: World, state: Playing) -> tuple[Playing, Steps]:
+    """Take one step within compiled code."""
+    keys, act_keys, step_keys, reset_keys, learn_keys = _split(state.key, 5)
+    action = _explore(learner, world, state.agent, state.observation, act_keys)
+    after = _advance(env, step_keys, state.env, action)
+    fresh = jax.vmap(env.initial)(reset_keys)
+    observation, first = _see_both(learner, env, world, (after.state, fresh), after.done)
+    transition = _transition(state, action, observation, after)
+    agents, metrics = _update((learner, world, transition, learn_keys), state.agent)
+    over = (after.state, observation, after.reward)
+    present = jax.tree.map(
+        lambda old, new: jnp.where(after.done.reshape(-1, *[1] * (new.ndim - 1)), new, old),
+        over,
+        (fresh, first, jnp.zeros(len(keys))),
+    )
+    return Playing(*present, agent=agents, key=keys), Steps(_outcome(action, after), metrics)
+
+
+def _see_both(
+    learner: StepLearner, env: Environment, world: World, states: tuple[Any, Any], done: Bool[Array, " S"]
+) -> tuple[Any, Any]:
+    """Observe all scenes, and fresh ones where an episode ended: a few at a time, for in most steps there are none.
+
+    Args:
+        learner: The learner, whose `observe` is compiled once.
+        env: The environment, which draws the scenes.
+        world: The world model.
+        states: The scenes [S] after the step, and fresh ones [S].
+        done: Of which seeds the episode ended.
+
+    Returns:
+        What is seen of both; of fresh scenes that are not needed it is anything.
+    """
+    count = len(done)
+    size = at_a_time(FRESH, count)
+    both = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *states)
+    order = jnp.concatenate([jnp.arange(count), count + jnp.argsort(~done)])
+
+    def see(rows: Array) -> Any:
+        images = jax.vmap(env.draw)(jax.tree.map(lambda leaf: leaf[rows], both))
+        return _observe(learner, world, images)
+
+    def add(carry: tuple[Array, Any]) -> tuple[Array, Any]:
+        number, seen = carry
+        rows = jax.lax.dynamic_slice_in_dim(order, number, size)
+        return number + size, jax.tree.map(lambda old, new: old.at[rows].set(new), seen, see(rows))
+
+    one = jax.eval_shape(see, order[:size])
+    nothing = jax.tree.map(lambda leaf: jnp.zeros((2 * count, *leaf.shape[1:]), leaf.dtype), one)
+    _, seen = jax.lax.while_loop(lambda carry: carry[0] < count + done.sum(), add, (jnp.int32(0), nothing))
+    return jax.tree.map(lambda leaf: leaf[:count], seen), jax.tree.map(lambda leaf: leaf[count:], seen)
+
+
+def _transition(state: Playing, action: Array, observation: Any, after: TimeStep) -> Transition:
+    return Transition(
+        state.observation,
+        action,
+        observation,
+        reward=after.reward,
+        reward_before=state.reward,
+        terminated=after.terminated,
+        truncated=after.truncated,
+    )
+
+
+def _outcome(action: Array, after: TimeStep) -> Outcome:
+    return Outcome(*(value[:, None] for value in (action, after.reward, after.terminated, after.done)))
+
+
+def _form(state: Playing) -> Any:
+    """Return all of a state but the values of its arrays, to be compared."""
+    leaves, form = jax.tree.flatten(state)
+    return form, [(leaf.shape, leaf.dtype) if hasattr(leaf, "dtype") else leaf for leaf in leaves]
+
+
+def _first(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, tree)
+
+
+def _as_one(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, tree)
+
+
 def over_seeds(function: Callable, *arguments: Any) -> Any:
     """Call a function for each of S seeds, the leading axis of all arrays in its arguments and in what it returns.
 
@@ -234,8 +387,7 @@ def over_seeds(function: Callable, *arguments: Any) -> Any:
     """
     if len(next(leaf for leaf in jax.tree.leaves(arguments) if eqx.is_array(leaf))) > 1:
         return eqx.filter_vmap(function)(*arguments)
-    alone = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, arguments)
-    return jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, function(*alone))
+    return _as_one(function(*_first(arguments)))
 
 
 @functools.partial(jax.jit, static_argnums=1)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
 from cobra_rl.agents.explorer import PlayState, begin_episodes, hits
+from cobra_rl.backend import at_a_time
 from cobra_rl.collect.actors import Collected
 from cobra_rl.collect.transition import Transition
 from cobra_rl.config import MpoConfig
@@ -21,7 +22,7 @@ from cobra_rl.models.transition import Sizes
 from cobra_rl.models.world import WorldModel
 from cobra_rl.spriteworld.base import Environment, auto_reset
 
-GROUP = 8  # scenes that are encoded at a time: larger groups are no faster per scene on a CPU
+GROUP = 8  # scenes that are encoded at a time on a CPU, where larger groups are no faster per scene
 
 
 def begin(env: Environment, count: int, world: WorldModel | None, key: PRNGKeyArray) -> PlayState:
@@ -53,13 +54,14 @@ def encode_changed(
 
     Most raw actions click on nothing, and encoding is what costs most.
     """
+    size = at_a_time(GROUP, len(before))
     changed = jnp.any(before != now, axis=(1, 2, 3))
     changed_first = jnp.argsort(~changed)
 
     def encode_group(state: tuple[Array, Array]) -> tuple[Array, Array]:
         done, slots = state
-        group = jax.lax.dynamic_slice_in_dim(changed_first, done, min(GROUP, changed.size))
-        return done + GROUP, slots.at[group].set(world.encode(now[group]))
+        group = jax.lax.dynamic_slice_in_dim(changed_first, done, size)
+        return done + size, slots.at[group].set(world.encode(now[group]))
 
     return jax.lax.while_loop(lambda state: state[0] < changed.sum(), encode_group, (jnp.int32(0), slots))[1]
 

@@ -73,7 +73,7 @@ class OneStep(Planner):
         actions = []
         for propose_key in jax.random.split(key, self.config.depth):
             actions.append(world.sample(scenes, propose_key))
-            scenes = world.imagine(scenes, actions[-1]).slots
+            scenes = world.scenes_after(scenes, actions[-1])
             scores = jnp.maximum(scores, score(scenes))
         return Choice(actions[0][jnp.argmax(scores)], actions[0], scores)
 

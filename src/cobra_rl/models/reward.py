@@ -45,13 +45,12 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from cobra_rl.bounds import Layers, NonEmptyLayers, NonNegative
 from cobra_rl.collect.transition import Transition
-from cobra_rl.models.nets import MLP, Loss, all_true
+from cobra_rl.models.nets import MLP, Loss
 from cobra_rl.models.transition import Imagined, Scalar
-from cobra_rl.models.vision import is_empty
+from cobra_rl.models.vision import without_empty
 from cobra_rl.parts import PartConfig
 
 LOW_VARIANCE = 0.05  # variance of rewards below which costs shrink with it; the six tasks have more, in units of 10
-COMMON_SLOTS = 5  # slots that most scenes need: the background and four objects
 
 
 @dataclass(frozen=True)
@@ -159,18 +158,8 @@ class ObjectReward(Reward):
         return error + jnp.minimum(variance / LOW_VARIANCE, 1.0) * cost, {"reward_loss": error}
 
     def parts(self, slots: Float[Array, "*N K M"]) -> tuple[Float[Array, "*N"], Float[Array, "*N"]]:
-        """Return the two sums of R(z): over objects, and P(z) over pairs.
-
-        Most scenes have fewer objects than slots. Slots after the first `COMMON_SLOTS` are left out
-        if all of them are empty, in all scenes of a batch, which takes half the time and changes nothing.
-        """
-        if slots.shape[-2] <= COMMON_SLOTS:
-            return self._parts(slots)
-        return jax.lax.cond(
-            all_true(is_empty(slots[..., COMMON_SLOTS:, :])),
-            lambda: self._parts(slots[..., :COMMON_SLOTS, :]),
-            lambda: self._parts(slots),
-        )
+        """Return the two sums of R(z): over objects, and P(z) over pairs. Empty slots add nothing to either."""
+        return without_empty(self._parts, slots)
 
     def _parts(self, slots: Float[Array, "*N K M"]) -> tuple[Float[Array, "*N"], Float[Array, "*N"]]:
         """Return both sums, over all the slots given."""

@@ -10,8 +10,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from cobra_rl.bounds import to_json
 from cobra_rl.models.exploration import Exploration, ExplorationConfig
-from cobra_rl.models.transition import Imagined, Sizes, TransitionConfig, TransitionModel, pixel_error
-from cobra_rl.models.vision import Decoded, VisionModel, VisionModelConfig
+from cobra_rl.models.transition import Imagined, LawTransition, Sizes, TransitionConfig, TransitionModel, pixel_error
+from cobra_rl.models.vision import Decoded, VisionModel, VisionModelConfig, without_empty
 from cobra_rl.parts import make_part
 from cobra_rl.storage.weights import Weights
 
@@ -83,6 +83,26 @@ class WorldModel(eqx.Module):
             prediction.
         """
         return self.transition(jnp.asarray(slots, jnp.float32), jnp.asarray(actions, jnp.float32))
+
+    @eqx.filter_jit
+    def scenes_after(self, slots: Float[Array, "*N K M"], actions: Float[Array, "*N A"]) -> Float[Array, "*N K M"]:
+        """T: predict the slots after one step, as `imagine` does, but not the error; empty slots take no time.
+
+        Args:
+            slots: Slots [*N, K, M].
+            actions: One action for each scene, [*N, A].
+
+        Returns:
+            The predicted slots.
+        """
+        if type(self.transition) is not LawTransition:  # else slots are moved each for itself, and empty ones stay
+            return self.imagine(slots, actions).slots
+
+        def moved(some: Float[Array, "*N k M"]) -> Float[Array, "*N K M"]:
+            after = self.imagine(some, actions).slots
+            return jnp.concatenate([after, slots[..., some.shape[-2] :, :]], -2)
+
+        return without_empty(moved, slots)
 
     @eqx.filter_jit
     def sample(self, slots: Float[Array, "B K M"], key: PRNGKeyArray) -> Float[Array, "B A"]:

@@ -46,6 +46,14 @@ class Phase(Protocol):
         """Take a step; return the new state, and metrics by name."""
         ...
 
+    def advance(self, state: Any, step: int, most: int) -> tuple[Any, Mapping[str, Any], int]:
+        """Take one or several steps in one call; return the state, the last step's metrics and how many it took.
+
+        However a run is divided into calls, its results are the same bits. If a metric of a step is not finite, that
+        step counts as the last.
+        """
+        return (*self.step(state, step), 1)
+
     def report(self, state: Any, step: int) -> Report:
         """Measure the state; by default there is nothing to say beyond the metrics of `step`."""
         return Report({})

@@ -1,7 +1,6 @@
 """What the training phases share: schedules, gradient steps, a check of memory, data parallelism."""
 
 import math
-import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -12,6 +11,7 @@ import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
+from cobra_rl.backend import memory
 from cobra_rl.config import ExploreConfig, Schedule, VisionConfig
 from cobra_rl.phases.contract import Phase
 from cobra_rl.spriteworld.base import Environment
@@ -124,7 +124,7 @@ def check_memory(make: Callable[[], Any], option: str) -> None:
     """Raise a ValueError if what `make` returns would not fit into memory; it names the `option` to reduce."""
     leaves = jax.tree.leaves(eqx.filter(eqx.filter_eval_shape(make), lambda leaf: hasattr(leaf, "dtype")))
     needed = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
-    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    here, owner = memory()
     if needed > here:
-        sizes = f"{needed / 1e9:,.0f} GB, and this machine has {here / 1e9:,.0f} GB"
+        sizes = f"{needed / 1e9:,.0f} GB, and {owner} has {here / 1e9:,.0f} GB"
         raise ValueError(f"What is to be remembered needs {sizes} of memory; take a smaller {option}.")

@@ -22,6 +22,7 @@ CONFIRM = 100  # greedy episodes in a confirmation of 90 % success, or in a chec
 MOST_LOST = 10  # how many of them may be lost
 MOST_ENTRIES = 10_000  # most episodes that result.json lists one by one; of more it has a thinned curve
 POINTS = 300  # points of that curve
+NEVER = 2**31 - 1
 
 
 @dataclass
@@ -51,10 +52,40 @@ class TaskPhase(Phase):
 
     def step(self, state: Any, step: int) -> tuple[Any, dict[str, Any]]:
         """Take one step of the learner, and count what it led to."""
-        state, outcome, metrics = self.learner.step(self.env, self.world, state)
-        self.count(state, *jax.device_get((outcome.reward, outcome.success, outcome.done)))
-        means = {name: np.mean(values) for name, values in jax.device_get(metrics).items()}
-        return state, means | self.progress()
+        state, metrics, _ = self.advance(state, step, 1)
+        return state, metrics
+
+    def advance(self, state: Any, step: int, most: int) -> tuple[Any, dict[str, Any], int]:
+        """Take up to `most` steps, until a greedy policy may be asked for, and count what they led to."""
+        most = min(most, self._steps_until_check())
+        ends = [self._ends_until_asked(record) for record in self.history["seeds"]]
+        state, taken = self.learner.steps(self.env, self.world, state, most, ends)
+        outcome = jax.device_get(taken.outcome)
+        for each in zip(outcome.reward, outcome.success, outcome.done, strict=True):
+            self.count(state, *each)
+        count = len(outcome.done)
+        means = {
+            name: np.reshape(values, (count, -1)).mean(1) for name, values in jax.device_get(taken.metrics).items()
+        }
+        wrong = [np.flatnonzero(~np.isfinite(values)) for values in means.values()]
+        shown = min((steps[0] for steps in wrong if steps.size), default=count - 1)
+        return state, {name: values[shown] for name, values in means.items()} | self.progress(), int(shown) + 1
+
+    def _steps_until_check(self) -> int:
+        """Return after how many steps the greedy policy is checked next."""
+        if not self.check_every:
+            return self.steps
+        return -(-(self.check_every - self.history["env_steps"] % self.check_every) // self.learner.config.envs)
+
+    def _ends_until_asked(self, record: dict[str, Any]) -> int:
+        """Return with how many more episodes of a seed, if all succeed, its greedy policy is asked to confirm 90 %."""
+        if record["confirmed"] is not None:
+            return NEVER
+        latest = record["success"][-WINDOW:]
+        count = max(record["next_try"] - len(record["success"]), 1)
+        while not reaches_criterion(latest + [True] * count):
+            count += 1
+        return count
 
     def count(
         self,

@@ -24,6 +24,7 @@ from cobra_rl.storage import checkpoint, files
 from cobra_rl.storage.weights import is_saved, is_whole, save_weights
 
 CHECKPOINTS = "checkpoints"
+CALL = 0.25  # seconds that a call of a phase should take at most: signals and progress wait for it
 
 
 def run(phase: Phase, folder: Path, weights_in: Path | None = None) -> Any:
@@ -129,16 +130,19 @@ class _Loop:
     def run(self, state: Any, first: int) -> Any:
         step = first
         metrics = {}
+        most = 1
         while step < self.phase.steps and not self.stop.requested:
             with self.log.busy("compiling") if step == first else nullcontext():
+                began = time.monotonic()
                 try:
-                    state, metrics = self.phase.step(state, step)
+                    state, metrics, taken = self.phase.advance(state, step, min(most, self._until_due(step)))
                 except ChildProcessError as error:  # actors that play elsewhere fail for good, before the step begins
                     if step > first:
                         self._finite(metrics, state, step)
                         self._save(state, step)
                     raise ChildProcessError(f"{error} {self._where(step)}") from error
-                step += 1
+                most = max(min(2 * most, round(taken * CALL / max(time.monotonic() - began, 1e-6))), 1)
+                step += taken
                 self._after(state, step, metrics)
         if self.stop.requested:
             if step < self.phase.steps:
@@ -146,6 +150,11 @@ class _Loop:
                 self._save(state, step)
             raise Stopped(self._where(step), self.stop.signal or 0)
         return state
+
+    def _until_due(self, step: int) -> int:
+        """Return after how many steps something is to be reported or saved."""
+        phase = self.phase
+        return min(*(every - step % every for every in (phase.report_every, phase.save_every)), phase.steps - step)
 
     def _where(self, step: int) -> str:
         return f"Stopped at step {step} of {self.phase.steps}; the same command goes on from here."

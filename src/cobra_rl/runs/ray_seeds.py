@@ -3,6 +3,8 @@
 Scheduling, placement and retries are Ray's: a job whose worker dies is tried again, and goes on from what it had saved.
 """
 
+import math
+import os
 from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -19,6 +21,9 @@ from cobra_rl.runs.signals import Stopped, StopRequested
 RETRIES = 5  # of a job whose worker dies
 LOOK_EVERY = 1.0  # seconds between two looks at how far the jobs are
 TIME_TO_SAVE = 60.0  # seconds that jobs have to save what they did, when all is to stop
+
+# By default JAX takes three quarters of a GPU when it starts, so that a second job would find none.
+SHARED_GPU = {"XLA_PYTHON_CLIENT_PREALLOCATE": os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE", "false")}
 
 Jobs = Mapping[str, tuple[Callable[[], Any], Path]]  # by name: what to do, and the folder of its log
 
@@ -37,16 +42,29 @@ def spread(jobs: Jobs, workers: int, address: str | None = None) -> None:
     """
     start_ray(workers, address)
     try:
+        has = ray.cluster_resources()
+        at_once = min(len(jobs), max(int(has.get("CPU", 1)), 1))
+        share = gpu_share(has.get("GPU", 0.0), at_once)
         work = ray.remote(
             num_cpus=1,
+            num_gpus=share,
             max_retries=RETRIES,
-            runtime_env={"env_vars": environment_here(address)},
+            runtime_env={"env_vars": environment_here(address) | (SHARED_GPU if share else {})},
         )(_do)
         names = {work.remote(*job): name for name, job in jobs.items()}
         with StopRequested(lambda text: print(text, flush=True)) as stop:
             _wait(names, jobs, stop)
     finally:
         ray.shutdown()
+
+
+def gpu_share(gpus: float, at_once: int) -> float:
+    """Return the share of a GPU that each of several jobs gets, so that as many run at a time as without GPUs.
+
+    Ray shows a job only the GPU that its share belongs to; without a share it would see all of them, or none.
+    """
+    share = min(gpus / max(at_once, 1), 1.0)
+    return share if share == 1.0 else math.floor(share * 1e4) / 1e4  # Ray counts in parts of 10,000
 
 
 def _do(job: Callable[[], Any], folder: Path) -> Any:
