@@ -108,7 +108,7 @@ class Problem(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.specs is not None and set(self.specs) != set(MODES):
-            raise ValueError(f"specs of Problem has {', '.join(self.specs)}; it must have {' and '.join(MODES)}.")
+            raise ValueError(f"specs of Problem is for {', '.join(self.specs)}; it must be for {' and '.join(MODES)}.")
         self._env_specs()  # refuses what is none
 
     def name(self, value: bool = False, agent: str = "cobra") -> str:
