@@ -104,7 +104,7 @@ def test_in_slots_each_is_compared_with_the_prediction_for_the_one_most_like_it(
             nearest = np.argmin([np.sum((after[b, j] - slots[b, i]) ** 2) for i in range(3)])
             assert nearest == [2, 0, 0][j]
             expected[b] += np.sum((after[b, j] - predicted[b, nearest]) ** 2)
-    found = transition.matched_error(*map(jnp.asarray, (slots, predicted, after)))
+    found = transition.matched_distance(*map(jnp.asarray, (slots, predicted, after))).sum(-1)
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 

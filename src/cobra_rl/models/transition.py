@@ -67,7 +67,7 @@ class TransitionConfig(PartConfig):
     hidden: Layers = (512, 512, 512)  # widths of the hidden layers of T_net
     error_unit: Positive = 1.0  # unit of e_pred and of its error in the loss, in that of L_T
     loss: Literal["pixels", "slots"] = "pixels"  # what L_T compares; pixels: squared pixels, slots: squared latents
-    jump: NonNegative = 0.0  # slots: errors of a latent well above this count linearly, not squared; 0: all are squared
+    jump: NonNegative = 0.0  # slots: a slot's error well above this counts linearly, and is not sought; 0: squared, all
 
 
 @dataclass(frozen=True)
@@ -141,15 +141,18 @@ class TransitionModel(eqx.Module):
         change = self.change(batch.observation, batch.action)
         predicted = batch.observation + change.delta
         if self.config.loss == "slots":
-            errors = matched_error(batch.observation, predicted, batch.next_observation, self.config.jump)
+            apart = matched_distance(batch.observation, predicted, batch.next_observation)
+            errors = linear_above(apart, self.config.jump).sum(-1)
+            expected = bounded_above(apart, self.config.jump).sum(-1)
         else:
             errors = pixel_error(vision, predicted, batch.next_observation, lattice=lattice)
-        surprise = ((change.error.sum(-1) - jax.lax.stop_gradient(errors)) / self.config.error_unit) ** 2
+            expected = errors
+        surprise = ((change.error.sum(-1) - jax.lax.stop_gradient(expected)) / self.config.error_unit) ** 2
         return jnp.mean(importance * (errors + surprise + change_cost * change.size)), {
             "transition": errors.mean(),
             "error_prediction": surprise.mean(),
             "change": change.size.mean(),
-            "errors": errors,
+            "errors": expected,
         }
 
 
@@ -220,28 +223,39 @@ def broadcast_action(action: Float[Array, "*N A"], slots: Float[Array, "*N K M"]
     return jnp.broadcast_to(4.0 * action[..., None, :] - 2.0, (*slots.shape[:-1], action.shape[-1]))
 
 
-def matched_error(slots: Slots, predicted: Slots, after: Slots, jump: float = 0.0) -> Float[Array, " B"]:
-    """Return the error of predicted slots in latents, summed over all slots that there are afterwards.
+def matched_distance(slots: Slots, predicted: Slots, after: Slots) -> Float[Array, "B K"]:
+    """Return the squared distance of each slot that there is afterwards from what was predicted for it, in latents.
 
     Slots have no order, so that each is compared with the prediction for the slot that it was most
     like before. Two may be matched to the same one.
-
-    Free latents may jump from one value to another where the object hardly changes: an angle is a circle, and a code
-    of it on a line has two ends. The mean of both ends, which squares would have predicted, looks like neither.
 
     Args:
         slots: Slots [B, K, M] before the action.
         predicted: What is predicted for each of them.
         after: The slots encoded after the action.
-        jump: An error e of a latent counts 2 jump^2 (sqrt(1 + (e / jump)^2) - 1): e^2 where it is small, and 2 jump |e|
-            where it is large (pseudo-Huber); 0 counts e^2.
     """
     distance = jnp.sum((after[:, :, None] - slots[:, None]) ** 2, -1)
     match = jnp.argmin(distance, -1)  # [B, K]
-    squared = (after - jnp.take_along_axis(predicted, match[:, :, None], axis=1)) ** 2
-    if jump:
-        squared = 2.0 * jump**2 * (jnp.sqrt(1.0 + squared / jump**2) - 1.0)
-    return jnp.sum(squared, (1, 2))
+    return jnp.sum((after - jnp.take_along_axis(predicted, match[:, :, None], axis=1)) ** 2, -1)
+
+
+def linear_above(squared: Float[Array, "*N"], jump: float) -> Float[Array, "*N"]:
+    """Turn squared distances d^2 into what T minimises: d^2 where d is small, 2 jump d where it is large.
+
+    What a slot looks like jumps where its object comes to lie below another, or gets free. A slot-wise T cannot
+    foresee that, and squares, whose best guess is the mean, would spoil what it can foresee. (Pseudo-Huber; with 0,
+    all distances are squared.)
+    """
+    return 2.0 * jump**2 * (jnp.sqrt(1.0 + squared / jump**2) - 1.0) if jump else squared
+
+
+def bounded_above(squared: Float[Array, "*N"], jump: float) -> Float[Array, "*N"]:
+    """Turn squared distances d^2 into what T expects, and D seeks: d^2 where d is small, jump^2 where it is large.
+
+    Else D would seek little but jumps, which T can never learn, and T would see few simple pushes. (With 0, nothing is
+    bounded.)
+    """
+    return jump**2 * -jnp.expm1(-squared / jump**2) if jump else squared
 
 
 def pixel_error(
