@@ -93,6 +93,9 @@ def test_the_loss_is_its_formula(model, vision, batch):
     np.testing.assert_allclose(model(batch.observation, batch.action).error, e_pred, rtol=1e-3, atol=1e-4)
 
 
+FORMS = (transition.linear_above, transition.bounded_above)
+
+
 def test_in_slots_each_is_compared_with_the_prediction_for_the_one_most_like_it():
     rng = np.random.default_rng(0)
     slots = rng.normal(size=(4, 3, M)).astype(np.float32)
@@ -106,6 +109,33 @@ def test_in_slots_each_is_compared_with_the_prediction_for_the_one_most_like_it(
             expected[b] += np.sum((after[b, j] - predicted[b, nearest]) ** 2)
     found = transition.matched_distance(*map(jnp.asarray, (slots, predicted, after))).sum(-1)
     np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+def test_a_jump_counts_linearly_in_what_is_minimised_and_no_more_in_what_is_sought():
+    distance = np.array([1e-3, 3e-3, 0.1, 0.5, 20.0], np.float32)
+    minimised, sought = (np.asarray(of(jnp.asarray(distance**2), 0.5)) for of in FORMS)
+    np.testing.assert_allclose(minimised[:2], distance[:2] ** 2, rtol=1e-2)
+    np.testing.assert_allclose(sought[:2], distance[:2] ** 2, rtol=1e-2)
+    np.testing.assert_allclose(minimised[-1], 2 * 0.5 * 20.0 - 2 * 0.5**2, rtol=1e-2)
+    np.testing.assert_allclose(sought[-1], 0.5**2, rtol=1e-6)
+    assert (np.diff(minimised) > 0).all()
+    assert (np.diff(sought) > 0).all()
+    for of in FORMS:
+        np.testing.assert_array_equal(of(jnp.asarray(distance), 0.0), distance)
+
+
+def test_with_jumps_the_loss_is_that_of_the_linear_and_the_priorities_that_of_the_bounded_distances(vision):
+    config = TransitionConfig(hidden=(8,), loss="slots", jump=0.5)
+    net = eqx.filter_jit(SlotTransition)(config, SIZES, None, jax.random.key(0))
+    keys = jax.random.split(jax.random.key(1), 3)
+    slots, after = (jax.random.normal(key, (4, 3, M)) for key in keys[:2])
+    batch = Transition(slots, jax.random.uniform(keys[2], (4, 4)), after)
+    change = net.change(slots, batch.action)
+    apart = transition.matched_distance(slots, slots + change.delta, after)
+    minimised, sought = (of(apart, 0.5).sum(-1) for of in FORMS)
+    loss, metrics = net.loss(vision, batch, jnp.ones(4), change_cost=0.0)
+    np.testing.assert_allclose(metrics["errors"], sought, rtol=1e-5)
+    np.testing.assert_allclose(loss, np.mean(minimised + (change.error.sum(-1) - sought) ** 2), rtol=1e-5)
 
 
 def test_it_learns_from_slots_what_an_action_does(vision):

@@ -246,7 +246,7 @@ def linear_above(squared: Float[Array, "*N"], jump: float) -> Float[Array, "*N"]
     foresee that, and squares, whose best guess is the mean, would spoil what it can foresee. (Pseudo-Huber; with 0,
     all distances are squared.)
     """
-    return 2.0 * jump**2 * (jnp.sqrt(1.0 + squared / jump**2) - 1.0) if jump else squared
+    return 2.0 * squared / (jnp.sqrt(1.0 + squared / jump**2) + 1.0) if jump else squared
 
 
 def bounded_above(squared: Float[Array, "*N"], jump: float) -> Float[Array, "*N"]:
