@@ -139,10 +139,10 @@ EXPLORE: dict[str, ExploreConfig] = {
         uniform=0.2, envs=48, updates=4, evaluate_every=500,
     ),
     "learnt": ExploreConfig(
-        transition=TransitionConfig(hidden=(256, 256, 256), loss="slots", jump=0.5),
+        transition=TransitionConfig(hidden=(256, 256, 256), loss="slots", jump=0.3),
         exploration=ExplorationConfig(net="per_slot", relative=True, choice_entropy=0.1, scale_penalty=50.0),
         steps=6000, batch=64, optimiser="muon", learning_rate=3e-3, decay_from=0.2, final_rate=0.01, ema_decay=0.995,
-        change_cost=((0.0, 0.0),), click_cost=((0.15, 0.02), (0.4, 0.3)),
+        change_cost=((0.0, 0.0),), click_cost=((0.0, 0.15), (0.15, 0.3), (0.3, 0.6)),
         capacity=200_000, priority=((0.1, 0.4), (0.2, 0.1)), importance=((0.1, 0.5), (0.25, 1.0)),
         uniform=0.2, envs=48, updates=2, evaluate_every=500,
     ),
